@@ -10,6 +10,9 @@ import numpy as np
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
+from palpate.data.annotations import Annotation
+from palpate.workbench.evidence.decisions import CODER, MODEL, ReviewedNote, make_set
+from palpate.workbench.evidence.imports import MarkedNote, combine
 from palpate.workbench.words import ratings
 from tests.report.browser import find_chromium
 
@@ -28,10 +31,11 @@ def main() -> None:
         browser = driver.chromium.launch(executable_path=find_chromium(), args=FLAGS)
         page = browser.new_context(viewport={"width": 960, "height": 640}).new_page()
         page.set_default_timeout(120_000)
-        page.goto(f"{served.url}/enter#{served.token('Dr. Lee', 'coordinator rater viewer')}")
+        page.goto(f"{served.url}/enter#{served.token('Dr. Lee', 'coordinator rater viewer reviewer coder')}")
         page.wait_for_url(f"{served.url}/")
         take_words(page, served, docs)
         take_whatif(page, served, docs)
+        take_reviews(page, served, docs)
         page.goto(f"{served.url}/runs/of/{demo.name}-run")
         save(page, docs / "workbench-runs.png")
         browser.close()
@@ -74,6 +78,47 @@ def take_whatif(page: Page, served: Served, docs: Path) -> None:
     page.set_viewport_size({"width": 960, "height": 1000})
     page.evaluate("document.querySelector('form.card').scrollIntoView()")
     save(page, docs / "workbench-whatif.png")
+    page.set_viewport_size({"width": 960, "height": 640})
+
+
+def take_reviews(page: Page, served: Served, docs: Path) -> None:
+    """An altered note, and a chart with the spans of a coder and of a model."""
+    page.set_viewport_size({"width": 960, "height": 900})
+    page.goto(f"{served.url}/alterations")
+    page.fill("#to", "gender=female")
+    page.fill("#n", "40")
+    page.click("button:has-text('Draw altered notes')")
+    page.wait_for_url("**/progress")
+    page.goto(f"{served.url}/alterations/1?at=0")
+    page.keyboard.press("r")
+    page.wait_for_selector("#review:has-text('1 of 40 marked')")
+    page.keyboard.press("w")
+    page.wait_for_selector("#review:has-text('2 of 40 marked')")
+    save(page, docs / "workbench-alterations.png")
+    text = (
+        "72 year old woman with acute on chronic systolic heart failure. Hypertension, treated with lisinopril.\n"
+        "Type 2 diabetes without complications. No pneumonia on the film. Discharged home."
+    )
+    marked = {
+        CODER: {"I50.23": "acute on chronic systolic heart failure", "I10": "Hypertension", "E11.9": "Type 2 diabetes"},
+        MODEL: {"I50.23": "systolic heart failure", "I10": "Hypertension", "J18.9": "pneumonia"},
+    }
+    sides = [
+        [MarkedNote(("1001", "1"), ReviewedNote(0, "1001", "1", "Discharge summary", text=text), spans)]
+        for spans in (
+            tuple(
+                Annotation(text.index(words), text.index(words) + len(words), code, "ICD-10-CM")
+                for code, words in side.items()
+            )
+            for side in marked.values()
+        )
+    ]
+    charts = combine(sides[0], sides[1], {})
+    make_set(served.bench.store, "Discharge summaries of March", charts.notes, charts.spans)
+    page.goto(f"{served.url}/evidence/1?at=1")
+    page.keyboard.press("x")
+    page.wait_for_selector("#review:has-text('Rejected')")
+    save(page, docs / "workbench-evidence.png")
     page.set_viewport_size({"width": 960, "height": 640})
 
 

@@ -94,11 +94,24 @@ def measure_agreement(
     """Agreement between two or more annotators; the units are words, without punctuation."""
     read = read_projects(folder)
     field = choose_feature(read, layer, feature, folder)
+    return agreement_of(read, field, chart=chart, units=units, include_text=include_text, file=folder)
+
+
+def agreement_of(
+    read: Sequence[AnnotatedDocument],
+    field: tuple[str, str],
+    *,
+    chart: ChartIs = "document",
+    units: Units = "pairs",
+    include_text: bool = False,
+    file: Path | None = None,
+) -> ProjectAgreement:
+    """Agreement about documents that were read; `field` is the layer and the feature with the codes."""
     names = sorted({one.annotator for one in read})
     if len(names) < 2:
         hint = "agreement needs two or more; each annotator has a file in the document's folder"
-        raise CohortError(f"all documents are by the same annotator, '{names[0]}'", file=folder, hint=hint)
-    project = _Project(read, field, chart, folder)
+        raise CohortError(f"all documents are by the same annotator, '{names[0]}'", file=file, hint=hint)
+    project = _Project(read, field, chart, file)
     rows = [project.measure(names, units, _EVERYBODY)]
     if len(names) > 2:
         rows += [project.measure(pair, units, " and ".join(pair)) for pair in itertools.combinations(names, 2)]
@@ -148,7 +161,9 @@ def import_evidence(
 class _Project:
     """The documents of a project and what each annotator marked in them; documents, charts and codes are numbers."""
 
-    def __init__(self, read: Sequence[AnnotatedDocument], field: tuple[str, str], chart: ChartIs, folder: Path) -> None:
+    def __init__(
+        self, read: Sequence[AnnotatedDocument], field: tuple[str, str], chart: ChartIs, file: Path | None
+    ) -> None:
         self._keys = sorted({(one.project, one.document) for one in read})
         number = {key: k for k, key in enumerate(self._keys)}
         texts: dict[int, str] = {}
@@ -156,7 +171,7 @@ class _Project:
             k = number[one.project, one.document]
             if texts.setdefault(k, one.content.text) != one.content.text:
                 problem = f"the annotators of '{one.document}' have different texts"
-                raise CohortError(problem, file=folder, hint="export the whole project again")
+                raise CohortError(problem, file=file, hint="export the whole project again")
         self._words: EvidenceWords = tokenise([texts[k] for k in range(len(texts))], largest_number=None)
         projects = sorted({project for project, _ in self._keys})
         by_project = [projects.index(project) for project, _ in self._keys]

@@ -41,6 +41,8 @@ _OWN_KIN = re.compile(
     r"\s+(?:own\s+|older\s+|younger\s+|late\s+|elderly\s+|twin\s+|[\d-]+[\s-]?(?:y/?o|year[\s-]old)\s+)?(?P<word>[a-z]+)",
     re.IGNORECASE,
 )
+_OF_PATIENT = re.compile(r"\d|\bwhose\b", re.IGNORECASE)
+""" "63F whose aunt had cancer" opens with the patient."""
 _ACCOMPANIED = re.compile(
     r"\b(?:with|w|by|and|of|from|to|for|per|lives|live|via)\W*(?:his|her|the|their|pt['’]?s|patient['’]?s)?\s*$",
     re.IGNORECASE,
@@ -352,6 +354,7 @@ def _same_gender(note: ScannedNote, hit: Hit, gender: str) -> Iterator[Hit]:
             continue
         opening = note.opening(one.start)
         told_by = _TOLD_BY.match(note.text, one.end) or _ACCOMPANIED.search(note.text, opening, one.start)
+        told_by = told_by or _OF_PATIENT.search(note.text, opening, one.start)
         if one.start - opening <= 12 and not told_by:
             yield one
 

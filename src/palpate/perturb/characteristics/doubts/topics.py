@@ -52,6 +52,7 @@ _OF_CHANGE = re.compile(
 )
 _BMI_SAID = re.compile(r"\s*(?:of|is|was|:|=|~|>|<)?\s*\d", re.IGNORECASE)
 _WEIGHT_SAID = re.compile(r"\s*(?:is|was|:|=|~|of)?\s*\d{2,3}(?![\d/])", re.IGNORECASE)
+_BORN_IN = re.compile(r"\s+(?:and\s+raised\s+)?(?:in|of)\s+(?P<place>[A-Z][a-z]+)")
 _PERSONS = OTHERS - {"family", "relative", "relatives"}
 _LOW, _HIGH = 1.52, 1.83
 """The height in metres of most adults."""
@@ -129,6 +130,7 @@ def triggers(name: str) -> dict[str, tuple[str, ...]]:
     found = {f"sure:{name}": tuple(_words(name))}
     if name == "ethnicity":
         found["sure:surname"] = tuple(_names())
+        found["sure:born"] = ("born", "raised", "native")
     if name == "weight":
         found["sure:measure"] = ("bmi", "weight", "wt", "weighs", "weighing")
     return found
@@ -152,7 +154,7 @@ def topic_doubt(patient: DescribedPatient, altered: AlteredTo) -> str | None:
         if group not in word.fits and not _fits_anyway(name, group, word, edits):
             return f"'{note.text[hit.start : hit.end]}'"
     if name == "ethnicity":
-        return _surname(note, group)
+        return _surname(note, group) or (_birthplace(note) if group != "none" else None)
     return _measured(patient, found, group) if name == "weight" else None
 
 
@@ -194,6 +196,22 @@ def _says_nothing(note: ScannedNote, name: str, hit: Hit, word: TopicWord) -> bo
 @cache
 def _not_housing() -> dict[str, re.Pattern[str]]:
     return {word: re.compile(pattern, re.IGNORECASE) for word, pattern in _crude()["housing_not"].items()}
+
+
+def _birthplace(note: ScannedNote) -> str | None:
+    """A place of birth that no list has: who was born in Munich may be anybody, and most readers think otherwise."""
+    for hit in note.hits("sure:born"):
+        match = _BORN_IN.match(note.text, hit.end)
+        known = match and (match["place"].lower() in _at_home() or match["place"].lower() in _of_origin())
+        if match and not known and not has_other_subject(note, hit.start, people=_PERSONS):
+            return "a place of birth"
+    return None
+
+
+@cache
+def _at_home() -> frozenset[str]:
+    """States and the like, of which nobody thinks an origin."""
+    return frozenset(_crude()["ethnicity"]["places"].split())
 
 
 def _surname(note: ScannedNote, group: str) -> str | None:

@@ -1,0 +1,159 @@
+"""Reviews of alterations and of evidence in Chromium: by keyboard alone, without scripts, and by axe-core's rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from tests.report.browser import find_chromium
+
+from .server import Served
+from .test_evidence import TEXT, decide, imported, run
+
+playwright = pytest.importorskip("playwright.sync_api")
+from playwright.sync_api import Browser, BrowserContext, Page  # noqa: E402
+
+from .test_in_browser import AXE, axe, browser, enter  # noqa: E402
+
+__all__ = ["axe", "browser", "run"]  # fixtures
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(find_chromium() is None, reason="chromium is not installed"),
+]
+EVIL = "<img src=x onerror='window.intruded = true'><script>window.intruded = true</script>"
+NOTES = [f"{40 + k} year old man {EVIL}. {'The lungs are clear. ' * 60}He is home." for k in range(6)]
+
+
+@pytest.fixture
+def shown(run: Path, tmp_path: Path) -> Iterator[Served]:
+    """A workbench with altered notes and a chart; every note has a script in it."""
+    pl.DataFrame({"text": NOTES}).write_csv(tmp_path / "notes.csv")
+    with Served(run, folder=tmp_path / "bench", cohort=tmp_path / "notes.csv", show_notes=True) as served:
+        boss = served.member("Boss", "coordinator")
+        assert boss.send("/alterations", to="gender=female", n=4, seed=0).status_code == 200
+        assert imported(boss, tmp_path) == 1
+        yield served
+
+
+def context_of(browser: Browser, **options: object) -> BrowserContext:
+    return browser.new_context(**options)  # type: ignore[arg-type]
+
+
+def press(page: Page, key: str, then: str) -> None:
+    page.keyboard.press(key)
+    page.wait_for_selector(f"#review:has-text('{then}')")
+
+
+def test_a_reviewer_needs_no_mouse(shown: Served, browser: Browser) -> None:
+    context = context_of(browser)
+    page = enter(shown, context, "Ann", "reviewer")
+    page.goto(f"{shown.url}/alterations/1")
+    press(page, "r", "1 of 4 marked")
+    assert page.evaluate("document.activeElement.id") == "note"
+    press(page, "w", "1 of 2 wrong: 50.0% (95% interval 9.5% to 90.5%)")
+    assert "Note 2 of 4" in page.inner_text("#note")  # it stays, to ask why
+    page.keyboard.press("1")
+    page.wait_for_selector("#note:has-text('Note 3 of 4')")
+    press(page, "u", "1 unsure")
+    page.keyboard.press("e")
+    page.keyboard.type("I can not tell")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#note:has-text('Note 4 of 4')")
+    press(page, "Backspace", "Unsure")
+    assert page.input_value("#reason") == ""
+    press(page, "Backspace", "2 of 4 marked")
+    rows = shown.bench.store.read("SELECT place, mark, reason FROM alterations_entries WHERE undone = 0 ORDER BY id")
+    assert [tuple(row) for row in rows] == [
+        (0, "right", ""),
+        (1, "wrong", ""),
+        (1, "wrong", "Words of the old group remain"),
+    ]
+    assert page.evaluate("window.intruded") is None
+    assert page.problems == []  # type: ignore[attr-defined]
+    context.close()
+
+
+def test_a_coder_needs_no_mouse(shown: Served, browser: Browser) -> None:
+    context = context_of(browser)
+    page = enter(shown, context, "Ann", "coder")
+    page.goto(f"{shown.url}/evidence/1")
+    press(page, "a", "1 of 5 decided")
+    assert page.evaluate("document.activeElement.classList.contains('here')")
+    press(page, "x", "Rejected")
+    page.keyboard.press("4")
+    page.wait_for_selector("#asked:has-text('Span 3 of 5')")
+    page.keyboard.press("c")
+    page.keyboard.press("Control+A")
+    page.keyboard.type("No pneumonia")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#asked:has-text('Span 4 of 5')")
+    rows = shown.bench.store.read('SELECT place, decision, begin, "end", reason FROM evidence_entries ORDER BY id')
+    start = TEXT.index("No pneumonia")
+    assert [tuple(row) for row in rows][2:] == [
+        (1, "reject", rows[1]["begin"], rows[1]["end"], "Too much or too little is marked"),
+        (2, "correct", start, start + len("No pneumonia"), ""),
+    ]
+    assert page.evaluate("window.intruded") is None
+    assert page.problems == []  # type: ignore[attr-defined]
+    context.close()
+
+
+def test_without_a_script_reviews_are_forms(shown: Served, browser: Browser) -> None:
+    context = context_of(browser, java_script_enabled=False)
+    page = context.new_page()
+    page.goto(f"{shown.url}/enter")
+    page.fill("#token", shown.token("Ann", "coder reviewer"))
+    page.click("button:has-text('Sign in')")
+    page.goto(f"{shown.url}/alterations/1")
+    page.click("button:text-is('Wrong')")
+    page.click("button:has-text('It reads oddly')")
+    page.wait_for_selector("text=1 of 4 marked")
+    page.click("a:has-text('Open folded text')")
+    assert page.locator(".chart details[open]").count()
+    page.goto(f"{shown.url}/evidence/1")
+    page.fill("#code", "I50.1")
+    page.click("text=Save the correction")
+    page.wait_for_selector("text=1 of 5 decided")
+    context.close()
+
+
+PAGES = (
+    *("/alterations", "/alterations/1?at=0", "/alterations/1?at=1&open=1", "/alterations/1/progress"),
+    *("/alterations/1/notes/0", "/evidence", "/evidence/1?at=0", "/evidence/1?at=4", "/evidence/1/progress"),
+    "/evidence/1/judge",
+)
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark"), (390, "light")])
+def test_no_rule_of_axe_is_broken_in_reviews(
+    shown: Served,
+    browser: Browser,
+    axe: str,
+    width: int,
+    scheme: str,
+) -> None:
+    ann, bob = shown.member("Ann", "coder reviewer"), shown.member("Bob", "coder")
+    ann.send("/alterations/1/mark", at=0, mark="wrong", entry="a")
+    for member, first in ((ann, "reject"), (bob, "accept")):
+        for place in range(5):
+            decide(member, 1, place, first if place == 0 else "accept")
+    viewport = {"width": width, "height": 844}
+    context = context_of(browser, viewport=viewport, color_scheme=scheme, bypass_csp=True, reduced_motion="reduce")
+    page = enter(shown, context, "Cleo", "coordinator coder reviewer")
+    page.goto(f"{shown.url}/evidence/1?at=0")
+    press(page, "x", "Why?")
+    found: dict[str, list[str]] = {}
+    for path in PAGES:
+        page.goto(f"{shown.url}{path}")
+        assert page.locator("h1").count(), path
+        page.evaluate("for (const part of document.querySelectorAll('details')) part.open = true")
+        page.evaluate(axe)
+        found[path] = page.evaluate(AXE)
+        if page.evaluate("document.documentElement.scrollWidth") > width:
+            found[path].append("wider than the screen")
+    assert {path: broken for path, broken in found.items() if broken} == {}
+    assert page.evaluate("window.intruded") is None
+    context.close()
