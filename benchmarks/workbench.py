@@ -176,10 +176,11 @@ def main() -> None:
                 boss.post(
                     "/words", data={"csrf": found[1] if found else "", "title": "t", "source": "list", "words": words}
                 )
-            paced = np.quantile(asyncio.run(rate(url, tokens, PAUSE, "a")), [0.5, 0.95])
-            flat_out = np.quantile(asyncio.run(rate(url, tokens, 0.0, "b")), [0.5, 0.95])
+            # First, because the models are loaded beside the first requests.
             plain = asyncio.run(ask(url, tokens["coordinator"], note, highlights=False))
             shaded = asyncio.run(ask(url, tokens["coordinator"], note, highlights=True))
+            paced = np.quantile(asyncio.run(rate(url, tokens, PAUSE, "a")), [0.5, 0.95])
+            flat_out = np.quantile(asyncio.run(rate(url, tokens, 0.0, "b")), [0.5, 0.95])
         finally:
             process.terminate()
             process.wait()
