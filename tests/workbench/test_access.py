@@ -255,6 +255,11 @@ def test_every_sentence_of_the_templates_is_in_the_texts() -> None:
         assert {f"{section.name}.name", f"{section.name}.about"} <= texts.keys()
 
 
+def test_a_port_that_is_taken_is_said(served: Served) -> None:
+    with pytest.raises(ConfigError, match="address already in use"):
+        served.options.check_port()
+
+
 def test_another_language_is_refused_until_it_is_there() -> None:
     with pytest.raises(ConfigError, match="no texts in language"):
         PageTexts("xx")

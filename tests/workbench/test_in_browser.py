@@ -188,6 +188,11 @@ def test_what_if_equals_the_models_own_answer(shown: Served, project: Path, brow
         wanted += palpate.load_model(f"palpate:{project}/models/{name}").predict([NOTE, changed]).ravel().tolist()
     assert seen == wanted
     assert page.inner_text("#answers ins >> nth=0") == "woman"
+    page.fill("#sentence", "unicorn")
+    page.click("text=Ask the models")
+    page.wait_for_selector("form .problem:has-text('no sentence of the note has these words')")
+    assert page.input_value("#note") == NOTE  # nothing that was written is lost
+    page.problems.clear()  # type: ignore[attr-defined]  # the browser notes that something was refused
     assert page.problems == []  # type: ignore[attr-defined]
     context.close()
 

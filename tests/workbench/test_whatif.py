@@ -165,3 +165,25 @@ def test_a_template_is_filled_and_answered(served: Served, project: Path) -> Non
     assert len(fill_template("I took {drug} and {effect}.", "ade", "")) == 60
     with pytest.raises(InputError):
         fill_template("{a}", "ade", "")
+
+
+@pytest.mark.slow
+def test_a_network_shows_its_gradients_and_a_file_of_scores_says_that_it_has_none(
+    tmp_path: Path, project: Path
+) -> None:
+    from tests.models.tiny_checkpoints import checkpoint
+
+    folder = tmp_path / "network"
+    checkpoint(folder)
+    (tmp_path / "scores.csv").write_text("case_id,ill\nc0,0.5\n")
+    (tmp_path / "audit.yaml").write_text(
+        f"cohort: {{file: {project}/notes.csv, labels: [ill]}}\n"
+        f"models: {{net: 'hf:{folder}', old: 'predictions:scores.csv'}}\naudits: {{performance: {{}}}}\n"
+    )
+    with Served(project / "run", folder=tmp_path / "bench", config=tmp_path / "audit.yaml") as served:
+        page = ask(served.member("Ann", "viewer"), word="fever", replacement="chills", highlights="1")
+        model = palpate.load_model(f"hf:{folder}")
+        wanted = model.predict([NOTE, NOTE.replace("Fever", "Chills")])
+        assert numbers(page)[:2] == pytest.approx(wanted[:, 0].tolist(), abs=1e-6)
+        assert "By its own explanation" in page
+        assert "old is not asked: it looks cases up" in page

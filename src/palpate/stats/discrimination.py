@@ -31,7 +31,8 @@ def _curve(y_true: ArrayLike, y_score: ArrayLike, weight: ArrayLike | None) -> _
     positive, score, mass = _inputs.scored(y_true, y_score, weight)
     present = mass > 0
     positive, score, mass = positive[present], score[present], mass[present]
-    order = np.argsort(-score, kind="stable")
+    # Whole masses sum to the same in any order of equal scores, which is found in half the time.
+    order = np.argsort(-score, kind=None if weight is None else "stable")
     score = score[order]
     last = np.flatnonzero(np.append(score[1:] != score[:-1], True)[: score.size])
     tp = np.cumsum(np.where(positive, mass, 0)[order])[last]

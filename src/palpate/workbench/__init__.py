@@ -59,6 +59,7 @@ def serve(
     from palpate.workbench.runs import shelf_of
     from palpate.workbench.whatif import warm_up
 
+    options.check_port()
     bench = make_bench(options)
     shelf_of(bench)
     known = {person.name.lower() for person in bench.register.everybody()}

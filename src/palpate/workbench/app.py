@@ -14,6 +14,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Match, Route
 from starlette.types import Scope
 
+from palpate.config import load_config
 from palpate.errors import PalpateError
 from palpate.files import make_folder
 from palpate.workbench import access, alterations, evidence, people, runs, whatif, words
@@ -39,6 +40,8 @@ SECTIONS: Sequence[BenchSection] = (
 def make_bench(options: BenchOptions) -> Bench:
     """Check the options, open the file of entries, and find the runs."""
     options.check()
+    if options.config is not None:
+        load_config(options.config)
     home = make_folder(options.home)
     store = BenchStore(home / "entries.sqlite", [people.SCHEMA, *(each.schema for each in SECTIONS if each.schema)])
     texts = PageTexts()
@@ -104,7 +107,8 @@ def _endpoint(bench: Bench, door: Door) -> Callable[[Request], Awaitable[Respons
         try:
             return await run_in_threadpool(door.opens, visit)
         except PalpateError as error:
-            return visit.page("problem.html.j2", status=400, problem=str(error))
+            template = "problem_part.html.j2" if visit.is_part else "problem.html.j2"
+            return visit.page(template, status=400, problem=str(error))
         except HTTPException:
             raise
         except Exception as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import socket
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -56,6 +57,19 @@ class BenchOptions:
         if self.host in _EVERYWHERE and self.address is None:
             hint = "give --address https://NAME:PORT, what people type"
             raise ConfigError(f"--host {self.host or '*'}: the name that people type is not known", hint=hint)
+
+    def check_port(self) -> None:
+        """Refuse a port on which another program listens, before links are printed."""
+        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
+        with socket.socket(family, socket.SOCK_STREAM) as tried:
+            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                tried.bind((self.host, self.port))
+            except OSError as error:
+                why = error.strerror or "it can't be used"
+                raise ConfigError(
+                    f"--port {self.port}: {why.lower()}", hint="choose another --port or --host"
+                ) from None
 
     @property
     def is_loopback(self) -> bool:

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from palpate.config import load_config
 from palpate.errors import InputError, RunError
 from palpate.report.html import render
 from palpate.report.scorecard import ScorecardView, view_scorecard
@@ -147,7 +146,6 @@ def _without_folders(error: Exception) -> str:
 def find_config(options: BenchOptions) -> Path | None:
     """The configuration that was named, or the one beside the first run: `NAME.yaml` of `NAME-run`, or `audit.yaml`."""
     if options.config is not None:
-        load_config(options.config)
         return options.config
     first = options.runs[0].absolute()
     names = [first.name.removesuffix("-run"), "audit"] if first.name.endswith("-run") else ["audit"]

@@ -17,6 +17,7 @@ from palpate.results import Asked
 from palpate.run.execute import Execution
 from palpate.run.execute.calls import CallResult, Calls, write_shards
 from palpate.run.execute.cluster import RayOptions, ShippedFiles, check_answers, check_nodes, check_target, unpacked
+from palpate.run.execute.ray import _start as start_ray
 
 FOLDER = Path(__file__).parent
 SPEC = ModelSpec("m", "python:mortal_model:scores", str(FOLDER), {"labels": ["ill"]})
@@ -149,3 +150,17 @@ def test_a_shipped_model_is_the_same_model(model: Model, tmp_path: Path) -> None
     texts = Inputs.from_texts([f"note {k}" for k in range(9)])
     assert np.array_equal(there.predict(texts), model.predict(texts))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mortal_model.py"]
+
+
+def test_a_ray_that_does_not_start_is_one_sentence() -> None:
+    class Slow:
+        """Ray on a machine that is too busy for it."""
+
+        @staticmethod
+        def init(**_: object) -> None:
+            raise Exception("The current node timed out during startup.\nThis could happen because ...")
+
+    with pytest.raises(ConfigError, match=r"can't start Ray on this machine \(The current node timed out .*\)"):
+        start_ray(Slow, RayOptions(address="local"), 1)
+    with pytest.raises(ConfigError, match=r"can't connect to the Ray cluster 'auto' \(The current node timed out"):
+        start_ray(Slow, RayOptions(address="auto"), 1)

@@ -7,6 +7,7 @@ bring its own, and a user may give a number. All audits that speak of decisions 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -17,13 +18,14 @@ from numpy.typing import NDArray
 from palpate.audits.kit.scope import Threshold, validation_rows
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Ints
+from palpate.cases.parallel import n_cores
 from palpate.errors import CohortError
 from palpate.results import ModelPredictions, Plan
 from palpate.stats import recall_threshold, youden_threshold
 
 Rows = slice | Ints
-_AT_ONCE = 2_000_000
-"""Scores that are copied at a time."""
+_AT_ONCE, _FEW = 2_000_000, 1_000_000
+"""Scores that are copied at a time, and up to which threads do not pay."""
 
 
 @dataclass(frozen=True)
@@ -121,5 +123,9 @@ def _each_label(
     for low in range(0, y_true.shape[1], step):
         part = slice(low, low + step)
         columns = zip(np.ascontiguousarray(y_true[:, part].T), np.ascontiguousarray(y_score[:, part].T), strict=True)
-        found += [find(y, p) for y, p in columns]
+        if y_true.size < _FEW:
+            found += [find(y, p) for y, p in columns]
+        else:
+            with ThreadPoolExecutor(n_cores()) as pool:  # sorting lets other threads run
+                found += pool.map(lambda each: find(*each), columns)
     return found

@@ -121,15 +121,16 @@ def _start(ray: Any, options: RayOptions, n_workers: int) -> None:
         most = options.concurrency[1] if options.concurrency else n_workers
         own: dict[str, Any] = {"num_cpus": 1 + int(np.ceil(most * options.num_cpus))}  # one reads the shards
         own |= {"num_gpus": int(np.ceil(most * options.num_gpus))} if options.num_gpus else {}
-        ray.init(address="local", include_dashboard=False, **own, **quiet)
-        return
-    if target != RUNNING:
-        check_answers(target)
+        what, how = "start Ray on this machine", {"address": "local", "include_dashboard": False, **own, **quiet}
+    else:
+        if target != RUNNING:
+            check_answers(target)
+        what, how = f"connect to the Ray cluster '{target}'", {"address": target, **quiet}
     try:
-        ray.init(address=target, **quiet)
+        ray.init(**how)
     except Exception as error:  # Ray raises what it likes: a time-out, another version, no cluster
         why = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise ConfigError(f"can't connect to the Ray cluster '{target}' ({why})") from error
+        raise ConfigError(f"can't {what} ({why})") from error
 
 
 def _failed(ray: Any, error: Exception, name: str) -> PalpateError:

@@ -40,7 +40,12 @@
       location.href = "/enter";
       return null;
     }
-    return answer.text();
+    const html = await answer.text();
+    if (answer.ok) return html;
+    // A refusal is a sentence: on a page of its own, or alone.
+    const told = new DOMParser().parseFromString(html, "text/html");
+    const sentence = told.querySelector(".problem") || told.querySelector("main p");
+    throw new Error(sentence ? sentence.textContent.trim() : said.dataset.unsaved);
   }
 
   // <form data-part="#id"> sends itself and replaces #id with what comes back. One at a time, in order.
@@ -53,16 +58,16 @@
     const read = form.method === "get";
     const url = read ? `${form.action}?${body}` : form.action;
     form.setAttribute("aria-busy", "true");
+    form.querySelectorAll(".problem").forEach((old) => old.remove());
     last = last.then(async () => {
       try {
         const html = await fetchPart(url, read ? {} : { method: "POST", body });
         if (html !== null) put(form.dataset.part, html);
-      } catch {
-        say(said.dataset.unsaved);
+      } catch (error) {
         const note = document.createElement("p");
         note.className = "problem";
         note.setAttribute("role", "alert");
-        note.textContent = said.dataset.unsaved;
+        note.textContent = error instanceof TypeError ? said.dataset.unsaved : error.message;
         if (form.isConnected) form.prepend(note);
       }
       form.removeAttribute("aria-busy");

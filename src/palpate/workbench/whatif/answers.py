@@ -26,8 +26,8 @@ Floats = NDArray[np.float64]
 DEFAULT_THRESHOLD = 0.5
 MOST_OCCLUDED = 600
 """Words of a note that are left out one by one."""
-NO_SCORES = "it is a file of scores, and has none of new texts"
-NO_TEXT = "it does not read text alone"
+NO_SCORES = "it looks cases up or reads their columns, so it has no answer to a new text"
+NO_TEXT = "it reads images"
 
 
 class AskedModel(NamedTuple):
@@ -129,7 +129,7 @@ class AskedModels:
 
 
 def _problem(model: Model) -> str:
-    if not model.answers_altered:
+    if model.reads == "case":
         return NO_SCORES
     return "" if model.reads == "text" else NO_TEXT
 
