@@ -41,7 +41,7 @@ def main() -> None:
     parser.add_argument("--notes", type=int, default=100_000)
     asked = parser.parse_args()
     cost = []
-    for n in (max(asked.notes // 10, 500), asked.notes):
+    for n in (max(asked.notes // 10, 2_000), asked.notes):  # fewer have too few training notes for words
         with tempfile.TemporaryDirectory() as name:
             write_inputs(Path(name), n)
             seconds, worked, peak = run(Path(name))
