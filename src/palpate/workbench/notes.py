@@ -34,7 +34,7 @@ class WordInContext:
     after: str
 
 
-@hides("texts", "found")
+@hides("texts", "cases", "found")
 @dataclass(frozen=True)
 class BenchNotes:
     """Notes by number; `cases` are their names."""

@@ -27,6 +27,7 @@ from palpate.cases.edits import Edit, Ints, Skip, Variants
 from palpate.cases.parallel import each_part
 from palpate.errors import ConfigError
 from palpate.perturb.characteristics import NAMES, Alterer, Contradictory, Definition, Sure
+from palpate.privacy import hides
 from palpate.results import Plan
 
 SKIPPED = "skipped"
@@ -174,6 +175,7 @@ class _ArmVariants:
         )
 
 
+@hides("replacements")
 class _AlteredPart(NamedTuple):
     """What was made of some of the notes."""
 

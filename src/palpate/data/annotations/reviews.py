@@ -25,7 +25,7 @@ FORMAT = "palpate_review"
 _SAVED = "give the .json file that the page of `palpate alter --sample` saves"
 
 
-@hides("texts")
+@hides("texts", "cases")
 class NoteTable(NamedTuple):
     """The notes of one split, in the order of the file."""
 

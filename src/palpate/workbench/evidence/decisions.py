@@ -55,7 +55,7 @@ SELECT * FROM evidence_entries AS one WHERE number = ? AND judge = ? AND undone 
 _NOTE_OF = "SELECT note FROM evidence_items WHERE number = ? AND place = ?"
 
 
-@hides("text")
+@hides("note", "text")
 class ReviewedNote(NamedTuple):
     """A note of a chart; `text` is None where only offsets are known."""
 

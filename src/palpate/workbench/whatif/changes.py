@@ -21,6 +21,7 @@ _MOST_PIECES = 8_000
 """Above this many pieces, what differs is shown by lines."""
 
 
+@hides("word", "replacement", "sentence")
 class WantedChange(NamedTuple):
     """What is to change; empty fields change nothing."""
 
