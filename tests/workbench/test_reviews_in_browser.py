@@ -120,6 +120,22 @@ def test_without_a_script_reviews_are_forms(shown: Served, browser: Browser) -> 
     context.close()
 
 
+def test_a_page_that_loads_anew_keeps_the_focus(shown: Served, browser: Browser) -> None:
+    ann = shown.member("Ann", "coder reviewer")
+    ann.send("/alterations/1/mark", at=0, mark="wrong", entry="a")
+    decide(ann, 1, 0, "accept")
+    context = context_of(browser)
+    page = enter(shown, context, "Boss", "coordinator")
+    for path, part, link in (("alterations", "rates", "note-0"), ("evidence", "agreement", "file-")):
+        page.goto(f"{shown.url}/{path}/1/progress")
+        page.focus(f"[id^={link}]")
+        focused = page.evaluate("document.activeElement.id")
+        page.evaluate(f"document.getElementById('{part}').dataset.old = '1'")
+        page.wait_for_selector(f"#{part}:not([data-old])")
+        assert page.evaluate("document.activeElement.id") == focused
+    context.close()
+
+
 PAGES = (
     *("/alterations", "/alterations/1?at=0", "/alterations/1?at=1&open=1", "/alterations/1/progress"),
     *("/alterations/1/notes/0", "/evidence", "/evidence/1?at=0", "/evidence/1?at=4", "/evidence/1/progress"),
