@@ -18,6 +18,8 @@ DOCS = Path(__file__).parent.parent / "docs"
 BLOCK = re.compile(r"^```(?P<kind>\w+)(?P<how>[^\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 PAGES = sorted(page.name for page in DOCS.glob("*.md") if BLOCK.search(page.read_text()))
 GALLERY = sorted(f"gallery/{page.name}" for page in DOCS.glob("gallery/*.md") if BLOCK.search(page.read_text()))
+LONG = {*GALLERY, "context.md", "evidence.md", "nih-chest-xray.md", "codes.md"}
+"""Pages that train models or run several audits."""
 
 
 class Block(NamedTuple):
@@ -31,7 +33,9 @@ def blocks(page: str) -> list[Block]:
     return [Block(match["kind"], match["how"].strip(), match["body"]) for match in BLOCK.finditer(text)]
 
 
-@pytest.mark.parametrize("page", [*PAGES, *(pytest.param(page, marks=pytest.mark.slow) for page in GALLERY)])
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=pytest.mark.slow) if page in LONG else page for page in [*PAGES, *GALLERY]]
+)
 def test_page(page: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))

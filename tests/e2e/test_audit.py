@@ -53,6 +53,7 @@ def test_the_same_seed_gives_the_same_bytes(project: Path, palpate: CommandLine)
     assert (project / "one" / "report.html").stat().st_size < 5_000_000
 
 
+@pytest.mark.slow
 def test_workers_do_not_change_the_bytes(project: Path, palpate: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, workers in (("one", 1), ("two", 2)):
         monkeypatch.setenv("PALPATE_CACHE", str(project / f"{name}.sqlite"))

@@ -178,6 +178,7 @@ def test_two_cohorts_that_share_case_ids_need_a_cohort_column(project: Path, pal
     assert "add a column `cohort`" in ran.err
 
 
+@pytest.mark.slow
 def test_hospital_cohort_and_model_on_the_command_line(tmp_path: Path, palpate: CommandLine) -> None:
     """The way from an empty folder to a report: synth, cohort, train, audit."""
     ran = palpate("synth", "--out", tmp_path / "h", "--patients", 400, "--no-images")

@@ -131,6 +131,7 @@ def test_no_text_of_a_chart_is_in_the_run_unless_asked(coded: Path, palpate: Com
     assert "set `include_text: true` in the configuration" in ran.err
 
 
+@pytest.mark.slow
 def test_mdace_files_are_placed_by_the_notes_and_score_the_same(coded: Path, palpate: CommandLine) -> None:
     places = pl.read_csv(coded / "notes.csv").to_dicts()
     gold = pl.read_csv(coded / "gold.csv")
@@ -196,6 +197,7 @@ def test_mdace_files_are_placed_by_the_notes_and_score_the_same(coded: Path, pal
         assert part in ran.err
 
 
+@pytest.mark.slow
 def test_a_run_whose_results_are_gone_resumes_with_the_same_bytes(coded: Path, palpate: CommandLine) -> None:
     assert palpate("audit", coded / "audit.yaml", "--out", coded / "run").code == 0
     whole = {file: file.read_bytes() for file in (coded / "run" / "results").iterdir()}

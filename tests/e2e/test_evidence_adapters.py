@@ -73,6 +73,7 @@ def assert_one_result(found: pl.DataFrame) -> None:
             assert gap is None or gap < 1e-9, (model, column)
 
 
+@pytest.mark.slow
 def test_synthetic_charts(tmp_path: Path, palpate: CommandLine) -> None:
     cohort, gold = charts(80, n_words=200)
     y = cohort.y_true(list(range(len(cohort))))
@@ -82,6 +83,7 @@ def test_synthetic_charts(tmp_path: Path, palpate: CommandLine) -> None:
     assert_one_result(audit_four(tmp_path, frame.with_columns(split=split), gold, palpate))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not PUBLISHED.is_dir(), reason="../shared/data is not here")
 def test_published_rationales(tmp_path: Path, palpate: CommandLine) -> None:
     """Articles of trials: is an effect significant, and where does it say so?"""

@@ -43,6 +43,7 @@ def _make_runs(project: Path, palpate: CommandLine) -> None:
         (project / name / "manifest.json").write_text(json.dumps(manifest))
 
 
+@pytest.mark.slow
 def test_numbers_in_the_order_in_which_they_were_made(runs: Path, palpate: CommandLine) -> None:
     ran = palpate("history", runs / "may", runs / "march", runs / "april", "--out", runs / "history.csv")
     assert ran.code == 0, ran.err

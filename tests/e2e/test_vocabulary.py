@@ -45,6 +45,7 @@ def test_ratings_and_notes_become_a_section_of_the_report(rated: Path, palpate: 
     assert "Words that move good" in (rated / "run" / "report.html").read_text()
 
 
+@pytest.mark.slow
 def test_a_killed_and_resumed_budget_gives_the_same_bytes(rated: Path, palpate: CommandLine) -> None:
     config = AUDIT.replace("n_replicates: 200", "n_replicates: 200, budget: {notes: 2, filters: 2, top: 1}")
     (rated / "audit.yaml").write_text(config)

@@ -288,6 +288,7 @@ def test_a_table_that_is_wider_than_the_page_is_set_in_parts_that_all_name_their
     assert Reader(html).mismatched == []
 
 
+@pytest.mark.slow
 def test_a_huge_run_stays_below_five_megabytes() -> None:
     labels = [f"label {i} with quite a long name, as codes have" for i in range(5_000)]
     models = [f"model {k}" for k in range(3)]

@@ -143,6 +143,7 @@ def test_times_are_in_order_and_shifted(small: Path) -> None:
     assert stays.filter(pl.col("HOSPITAL_EXPIRE_FLAG") == "0")["DEATHTIME"].null_count() == stays.height - died.height
 
 
+@pytest.mark.slow
 def test_the_very_old_were_born_300_years_ago(large: Path) -> None:
     born = read(large, III + "PATIENTS").select("SUBJECT_ID", year=pl.col("DOB").str.slice(0, 4).cast(int))
     state = read(large, "latent_iii").filter(pl.col("stay") == "0").rename({"subject_id": "SUBJECT_ID"})

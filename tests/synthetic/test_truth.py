@@ -88,6 +88,7 @@ def test_gender_and_ethnicity_have_no_effect_when_off(outcome: str, off: Plants)
         assert abs(effect) < 3 * error
 
 
+@pytest.mark.slow
 def test_the_note_says_what_the_latent_state_says(large: Path) -> None:
     truth = json.loads((large / "truth.json").read_text())
     notes = read(large, "mimic-iii/NOTEEVENTS").filter(

@@ -151,6 +151,7 @@ def test_slopes_that_differ_between_notes_make_no_gap_where_notes_drop_out() -> 
     np.testing.assert_allclose(steps, [0.0] * 5 + [0.025] * 6, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_error_of_the_curve_is_that_of_resampled_patients() -> None:
     p, original, possible, patient = answers(600)
     found, rng = measured(p, original, possible, patient).difference, np.random.default_rng(0)
@@ -265,6 +266,7 @@ def test_an_answer_is_open_where_most_ages_could_not_be_compared() -> None:
     assert "half of the notes can have only " in (result.answers[0].reason or "")
 
 
+@pytest.mark.slow
 def test_an_age_that_few_can_have_is_no_part_of_the_answer_unless_harm_is_seen_there() -> None:
     cohort = smokers(2000, (35,) * 9 + (5,))
     youngest = replace(AUDIT, ages=tuple(range(40, 70)))

@@ -69,6 +69,7 @@ def test_no_effect_and_a_tiny_one_are_acceptable_with_enough_patients(weight: fl
     assert only(own).verdict == ("concern" if weight else "unsettled")
 
 
+@pytest.mark.slow
 def test_age_may_have_a_slope_but_no_year_may_stand_out() -> None:
     slope = 0.05 * (np.arange(91) - 60.0)
     odd = slope.copy()

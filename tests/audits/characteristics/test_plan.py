@@ -85,6 +85,7 @@ def test_a_sample_of_patients_is_whole() -> None:
         sample_patients("characteristics", cohort, test, 1, np.random.default_rng(0))
 
 
+@pytest.mark.slow
 def test_several_processes_make_the_same_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     """Byte for byte, with the order of replacements, reasons and skips."""
     texts = [

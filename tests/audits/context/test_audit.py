@@ -434,6 +434,7 @@ def test_specificity_is_judged_by_those_without_the_label_and_sensitivity_by_tho
     assert "with or without" in str(row(found, "auroc", *groups)["reason"])
 
 
+@pytest.mark.slow
 def test_intervals_allow_for_a_pretest_model_of_few_patients() -> None:
     """Before, a fitted pre-test model was taken as given: 87% coverage with 300 training patients."""
     small, large = Hospital(n=600, learned=150), Hospital(n=600, learned=4000)

@@ -153,6 +153,7 @@ def test_untested_differences_have_intervals_of_their_own() -> None:
     assert errors["reason"].str.starts_with("no interval: by chance").all()
 
 
+@pytest.mark.slow
 def test_cases_without_an_earlier_note_are_left_out_and_counted() -> None:
     frame, score = frame_of(1000)
     notes = pl.when(pl.col("case_id") < 50).then(None).when(pl.col("case_id") < 80).then(pl.lit("  "))

@@ -158,6 +158,7 @@ def test_labels_of_audited_cases_do_not_reach_their_pretest_probability() -> Non
     assert not np.array_equal(before, fitted(cohort, flipped, training, audited, **parts))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("split", ["train", "none"])
 def test_cases_that_a_fit_has_seen_get_an_out_of_fold_answer(split: str) -> None:
     """Forty columns of noise and few cases: a fit judged on its own cases would look good."""
@@ -175,6 +176,7 @@ def test_cases_that_a_fit_has_seen_get_an_out_of_fold_answer(split: str) -> None
     assert abs(row(found, "auroc", PRETEST, "ill")["value"] - 0.5) < 0.1  # type: ignore[operator]
 
 
+@pytest.mark.slow
 def test_missing_and_rare_values_of_attributes() -> None:
     cohort, score, _ = films(300)
     cases = cohort.cases.with_columns(

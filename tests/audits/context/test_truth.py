@@ -67,6 +67,7 @@ def check_shortcut(result: AuditResult, cohort: Cohort, cxr: dict[str, Any]) -> 
     assert changed.height >= 6
 
 
+@pytest.mark.slow
 def test_the_shortcut_falls_by_what_the_truth_implies() -> None:
     known = hospital(5000, seed=1, plants=Plants())
     cxr = describe(Plants(), site="a", seed=1, n_patients=5000)["cxr"]

@@ -271,6 +271,7 @@ def test_an_order_that_cannot_be_judged_is_said() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_random_split_is_seldom_said_to_be_out_of_order() -> None:
     rng = np.random.default_rng(0)
     told = 0

@@ -47,6 +47,7 @@ def test_every_period_has_the_numbers_of_its_cases() -> None:
         assert find(result, "patients", name)["value"] == patients
 
 
+@pytest.mark.slow
 def test_sampling_weights_weigh_every_period() -> None:
     cohort, p = drifting()
     weight = np.random.default_rng(6).lognormal(0, 0.8, len(p))

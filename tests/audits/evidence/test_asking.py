@@ -103,6 +103,7 @@ def test_what_is_taken_out_does_not_depend_on_how_a_model_scores(
     assert taken[0] == taken[1]
 
 
+@pytest.mark.slow
 def test_a_search_that_ends_at_its_budget_is_told(tmp_path: Path) -> None:
     """All words matter a little: the finding says that most were not looked at, unless the budget lets all be."""
     cohort, gold = charts(40, n_words=300)

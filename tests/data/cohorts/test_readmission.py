@@ -168,6 +168,7 @@ def histories(draw: st.DrawFn) -> list[Stay]:
     return stays
 
 
+@pytest.mark.slow
 @given(
     stays=histories(),
     rules=st.tuples(*[st.sampled_from(RULES)] * 3),

@@ -63,6 +63,7 @@ def _only_skips(text: str) -> int:
     return skipped
 
 
+@pytest.mark.slow
 def test_it_only_skips() -> None:
     written = [sentence.write(**sentence.start) for sentence in read_sentences()]
     texts = dict.fromkeys([*(row.text for row in _read()), *written])

@@ -124,6 +124,7 @@ def test_a_then_b_is_b(notes: list[str]) -> None:
     assert compared > 3000
 
 
+@pytest.mark.slow
 def test_the_same_holds_for_what_yaml_defines(notes: list[str]) -> None:
     """The present group keeps the bytes, what was written is read, and A then B is B."""
     names = tuple(name for name in NAMES if name not in _GROUPS)

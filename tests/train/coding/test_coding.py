@@ -65,6 +65,7 @@ def test_twenty_charts_can_be_learned_by_heart(kind: str, tmp_path: Path) -> Non
     assert np.array_equal(p >= manifest.threshold, y == 1)
 
 
+@pytest.mark.slow
 def test_supervised_attention_and_tags_find_the_words_that_they_were_shown(models: dict[Any, Path]) -> None:
     """On test charts: the word with the highest score is evidence."""
     table, evidence = charts()

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import duckdb
 
 SUFFIXES = (".parquet", ".csv", ".csv.gz")
-MEMORY_LIMIT = "2800MB"
+MEMORY_LIMIT = "2200MB"
 LONGEST_ROW = 16 * 2**20
 _LONGEST_HEADER = 2**16
 TYPES: dict[str, pl.DataType] = {
