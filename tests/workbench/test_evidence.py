@@ -315,6 +315,8 @@ def test_taking_back_closing_and_deleting(served: Served, tmp_path: Path) -> Non
     boss.send(f"/evidence/{number}/delete", title="Charts")
     assert decisions.sets(store) == []
     assert store.read("SELECT * FROM evidence_notes") == []
+    last = store.write(lambda db: db.execute("INSERT INTO evidence_sets (title, made) VALUES ('other', 0)").lastrowid)
+    assert last == number + 1, "a page that is still open must not decide in another set"
 
 
 def test_what_is_settled() -> None:
