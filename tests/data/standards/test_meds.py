@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -244,6 +245,46 @@ def test_labels_that_do_not_fit(tmp_path: Path) -> None:
     write(folder, events())
     assert "which task? The tasks are: other, soon; choose with `--set task=NAME`" in refused(folder)
     assert "the split 'mine' is not known" in refused(write(folder, events(), splits={1: "mine"}), "task=soon")
+
+
+@pytest.mark.parametrize("names", [("part.1.parquet", "part.2.parquet"), ("0.parquet", "0.PARQUET")])
+def test_shards_whose_names_are_alike(names: tuple[str, str], tmp_path: Path) -> None:
+    folder = write(tmp_path, events())
+    expected = texts(build(folder))
+    for subject, name in zip((1, 2), names, strict=True):
+        (folder / "data" / "train" / f"{subject}.parquet").rename(folder / "data" / "train" / name)
+    assert texts(build(folder)) == expected
+
+
+@pytest.mark.parametrize("name", ["text", "age", "gender", "case_id", "time", "split", "patient_id", "Race"])
+def test_labels_named_as_other_columns(name: str, tmp_path: Path) -> None:
+    folder = write(tmp_path / "meds", events())
+    (folder / "task_labels" / "soon").rename(folder / "task_labels" / name)
+    said = refused(folder)
+    assert f"task_labels/{name}: the task is called '{name}', which is also the name of another column" in said
+    assert "rename it" in said
+    assert build(folder, labels=folder / "task_labels" / name, task="soon").cohort.labels == ("soon",)
+    kinds = [(who, when, [name, "home"][int(y)]) for who, when, y in TIMES]
+    said = refused(write(tmp_path / "kinds", events(), kinds, value="categorical_value"))
+    assert f"the value of categorical_value is called '{name}'" in said
+
+
+def test_tasks_in_nested_folders(tmp_path: Path) -> None:
+    folder = write(tmp_path / "meds", events())
+    root = folder / "task_labels"
+    whole = pl.read_parquet(root / "soon" / "0.parquet.parquet")
+    shutil.rmtree(root)
+    for place, rows in (("icu/day/train", whole[:2]), ("icu/day/held_out", whole[2:]), ("ward/day", whole[:1])):
+        (root / place).mkdir(parents=True)
+        rows.write_parquet(root / place / "0.parquet")
+    assert "The tasks are: icu/day, ward/day" in refused(folder)
+    assert build(folder, task="icu/day").cohort.labels == ("icu/day",)
+    assert [len(build(folder, task=task).cohort) for task in ("icu/day", "ward/day")] == [4, 1]
+    shutil.rmtree(root)
+    for split, rows in (("train", whole[:2]), ("tuning", whole[2:])):
+        (root / split).mkdir(parents=True)
+        rows.write_parquet(root / split / "0.parquet")
+    assert len(build(folder).cohort) == 4  # no task has a folder: those of splits are shards of one
 
 
 def test_times_that_cannot_be_compared(tmp_path: Path) -> None:

@@ -95,12 +95,38 @@ def test_offsets_from_utc(tmp_path: Path) -> None:
             row |= {name: f"{at.isoformat()}Z" for name, at in row.items() if isinstance(at, datetime)}
     plain = build(write(tmp_path / "plain", hospital())).cohort.fingerprint
     assert build(write(tmp_path / "utc", tables)).cohort.fingerprint == plain
+    tables["NOTE"][0]["note_date"] = tables["NOTE"][1]["note_date"] = date(2030, 1, 6)
     tables["NOTE"][0]["note_datetime"] = "2030-01-06T10:00:00-05:00"  # three hours after the end of visit 1, in UTC
     tables["NOTE"][1]["note_datetime"] = "2030-01-06 13:00:00 +0530"  # before it
     built = build(write(tmp_path / "mixed", tables))
     assert texts(built)["1"] == "Note 12."
     assert built.cohort.cases["time"][0] == when(5)
     assert "times have offsets from UTC and are compared in UTC" in built.cohort.facts
+
+
+def test_times_that_stray_from_their_dates(tmp_path: Path) -> None:
+    tables = hospital()
+    tables["NOTE"].append(note(13, 1, 50, 1, note_datetime="1970-01-01 00:00:00"))
+    built = build(write(tmp_path / "stray", tables))
+    assert "Note 13." not in texts(built)["1"]
+    assert "1 times were of another day than their dates; the dates are used" in built.cohort.facts
+    # In UTC the visit ended on the 7th, but at the hospital on the 6th: a note of the 7th is later.
+    tables = {"PERSON": [person(1), person(99)], "VISIT_OCCURRENCE": [visit(1, 1, 0, 5), LAST["VISIT_OCCURRENCE"][0]]}
+    tables["NOTE"] = [note(11, 1, 1, 1, timed=False), note(12, 1, 6, 1, timed=False)]
+    for row in tables["VISIT_OCCURRENCE"]:
+        row |= {name: f"{at.isoformat()}Z" for name, at in row.items() if isinstance(at, datetime)}
+    tables["VISIT_OCCURRENCE"][0]["visit_end_datetime"] = "2030-01-07T03:00:00Z"
+    assert texts(build(write(tmp_path / "zoned", tables)))["1"] == "Note 11."
+
+
+def test_numbers_with_a_point_and_births_on_no_calendar(tmp_path: Path) -> None:
+    tables = hospital()
+    tables["VISIT_OCCURRENCE"][0]["discharged_to_concept_id"] = "4216643.0"
+    tables["PERSON"][0] |= {"month_of_birth": 2, "day_of_birth": 30}
+    tables["PERSON"][1] |= {"month_of_birth": 0, "day_of_birth": 0}
+    cases = build(write(tmp_path, tables)).cohort.cases
+    assert cases["case_id"].to_list() == ["2", "3"]  # who died in visit 1 can't return
+    assert cases["age"].to_list() == [79, 79]
 
 
 def test_a_folder_whose_notes_have_another_name(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Literal
 import polars as pl
 from pydantic import BaseModel, ConfigDict, Field
 
-from palpate.cases.cohort import Cohort
+from palpate.cases.cohort import ROLES, Cohort
 from palpate.cases.columns import prediction_ids
 from palpate.data.cohorts import BuiltCohort, FlowStep, normal_gender, refuse_empty, split_cases
 from palpate.data.cohorts.splits import VOCABULARY_RATIOS, Ratios
@@ -127,8 +127,11 @@ def _labelled(
     value = known["value"]
     if value.dtype == pl.String:
         kinds = tuple(sorted(value.unique()))
+        _refuse_reserved(kinds, options, f"the value of {column}", "rename the value in the label files", place)
         columns = [(value == kind).cast(pl.UInt8).alias(kind) for kind in kinds]
         return frame.with_columns(columns), kinds, flow
+    hint = "rename it, or give its labels another name with `--set labels=FOLDER --set task=NAME`"
+    _refuse_reserved((task,), options, "the task", hint, place)
     if options.above is not None:
         positive = value.cast(pl.Float64) >= options.above
     elif value.dtype == pl.Boolean or value.cast(pl.Float64).is_in([0.0, 1.0]).all():
@@ -137,6 +140,16 @@ def _labelled(
         hint = "say from which value on a label is positive, with `--set above=VALUE`"
         raise CohortError("the labels are numbers other than 0 and 1", file=place, column=column, hint=hint)
     return frame.with_columns(positive.cast(pl.UInt8).alias(task)), (task,), flow
+
+
+def _refuse_reserved(names: tuple[str, ...], options: MedsOptions, what: str, hint: str, place: Path) -> None:
+    """Refuse a label with the name of a column that says something else of a case."""
+    headings = (NAMES.get(each.upper(), each.lower()) for each in options.attributes)
+    reserved = {*ROLES, "subject_id", "cohort", "age", *headings}
+    for name in names:
+        if name.lower() in reserved:
+            problem = f"{what} is called '{name}', which is also the name of another column of the cohort"
+            raise CohortError(problem, file=place, hint=hint)
 
 
 def _stage(hospital: Hospital, frame: pl.DataFrame, options: MedsOptions) -> None:

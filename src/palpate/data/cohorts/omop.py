@@ -116,7 +116,7 @@ def _stage(hospital: OmopHospital, source: Source, options: OmopOptions, concept
     more = {"titles": pattern(options.titles), "concepts": list(concepts), "descendants": options.descendants}
     more["race"] = options.race
     hospital.run("omop", {**settings, **more})
-    zoned = _refuse_mixed_zones(hospital)
+    zoned, astray = _refuse_mixed_zones(hospital)
     if options.outcome == "condition" and not hospital.frame("SELECT count(*) AS n FROM conditions").item():
         problem = f"nobody has one of the conditions {', '.join(options.conditions)}"
         hint = "check the concept ids, or add their descendants with `--set descendants=true`"
@@ -126,25 +126,30 @@ def _stage(hospital: OmopHospital, source: Source, options: OmopOptions, concept
     facts += [f"there is no table {', '.join(absent)}"] if absent else []
     facts.append("dates without a time of day are compared by day; midnight counts as no time of day")
     facts += ["times have offsets from UTC and are compared in UTC"] if zoned else []
+    facts += [f"{astray:,} times were of another day than their dates; the dates are used"] if astray else []
     periods = there[PERIOD.name] and options.observation != "ignore"
     return Records(shown(source), there[PERSON.name], periods, _NOTE_STEPS, "rows of VISIT_OCCURRENCE", tuple(facts))
 
 
-def _refuse_mixed_zones(hospital: OmopHospital) -> bool:
-    """Whether times have offsets from UTC; times with an offset beside others without one can't be compared."""
+def _refuse_mixed_zones(hospital: OmopHospital) -> tuple[bool, int]:
+    """Whether times have offsets from UTC, and how many are not used because they stray from their dates.
+
+    Times with an offset beside others without one can't be compared.
+    """
     places = {"visits": ("began", "ended"), "notes": ("written",), "conditions": ("began",), "people": ("died",)}
     parts = [f"SELECT {column} AS told FROM {table}" for table, columns in places.items() for column in columns]
     found = hospital.frame(
         "SELECT coalesce(bool_or(told.zoned), false) AS zoned, "
-        "coalesce(bool_or(told.timed AND NOT told.zoned), false) AS bare "
+        "coalesce(bool_or(told.timed AND NOT told.zoned), false) AS bare, "
+        "count(*) FILTER (told.astray) AS astray "
         f"FROM ({' UNION ALL '.join(parts)})"
     )
-    zoned, bare = found.row(0)
+    zoned, bare, astray = found.row(0)
     if zoned and bare:
         problem = "some times have an offset from UTC, such as -05:00 or Z, and others have none"
         hint = "write all times in one way, or leave out the columns that end in _datetime"
         raise CohortError(problem, file=hospital.folder, hint=hint)
-    return bool(zoned)
+    return bool(zoned), int(astray)
 
 
 def _check_periods(hospital: OmopHospital, *, merge: bool) -> None:

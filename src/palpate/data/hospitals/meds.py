@@ -6,6 +6,7 @@ are empty; file names only have to end in .parquet.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -65,8 +66,7 @@ def find_labels(folder: Path, labels: Path | None, task: str | None) -> tuple[st
     tasks: dict[str, list[Path]] = {}
     for name in LABEL_FOLDERS:
         for file in _parquet(folder / name) if (folder / name).is_dir() else ():
-            parts = file.relative_to(folder / name).parts
-            tasks.setdefault(parts[0].split(".")[0], []).append(file)
+            tasks.setdefault(_task(file.relative_to(folder / name)) or name, []).append(file)
     if task is None and len(tasks) == 1:
         return next(iter(tasks.items()))
     if task in tasks:
@@ -75,6 +75,16 @@ def find_labels(folder: Path, labels: Path | None, task: str | None) -> tuple[st
     problem = "there is no folder with labels" if not tasks else f"which task? The tasks are: {listed}"
     hint = "give the files with `--set labels=FOLDER`" if not tasks else "choose with `--set task=NAME`"
     raise CohortError(problem, file=folder, hint=hint)
+
+
+def _task(file: Path) -> str:
+    """A task is a whole folder of shards, or a file; folders named as splits are shards of the task above them."""
+    folders = list(file.parts[:-1])
+    if not folders:
+        return re.sub(r"(\.parquet)+$", "", file.name, flags=re.IGNORECASE)
+    while folders and folders[-1] in SPLITS:
+        folders.pop()
+    return "/".join(folders)
 
 
 # --- checks -------------------------------------------------------------------------------------------------
@@ -154,13 +164,16 @@ def _check_home(home: dict[int, Path], subjects: pl.Series, file: Path) -> None:
 def open_events(hospital: Hospital, files: MedsFiles) -> None:
     """The view `events`: what MEDS says of an event, and its shard and row as `event`."""
     root = files.folder / "data" if (files.folder / "data").is_dir() else files.folder
+    whole = [file.relative_to(root).as_posix() for file in files.shards]
+    short = [name[: -len(".parquet")] for name in whole]
+    names = short if len(set(short)) == len(short) else whole  # 0.parquet beside 0.PARQUET
     parts = []
-    for file in files.shards:
+    for file, shard in zip(files.shards, names, strict=True):
         there = format_of(file).columns(file)
         cells = [f"{name}::{kind} AS {name}" for name, kind in EVENT.items()]
         for name, kind in (("numeric_value", "DOUBLE"), ("text_value", "VARCHAR")):
             cells.append(f"{name}::{kind} AS {name}" if name in there else f"NULL::{kind} AS {name}")
-        place = _literal(str(file.relative_to(root)).split(".")[0] + "#")
+        place = _literal(f"{shard}#")
         parts.append(
             f"SELECT {', '.join(cells)}, {place} || (file_row_number + 1) AS event "
             f"FROM read_parquet({_literal(str(file))}, file_row_number = true, hive_partitioning = false)"

@@ -3,7 +3,7 @@
 -- What was entered in error is left out; of a resource that occurs twice, the last line counts.
 
 CREATE MACRO known_moment(instant, wall, timed) AS
-    CASE WHEN wall IS NOT NULL THEN {'instant': instant, 'wall': wall, 'timed': timed} END;
+    CASE WHEN wall IS NOT NULL THEN {'instant': instant, 'wall': wall, 'day': wall::DATE, 'timed': timed} END;
 
 CREATE TABLE people AS
 SELECT

@@ -1,6 +1,6 @@
 -- Moments in time, as hospitals record them: with the time of day or without, and in several notations of dates.
 -- A moment is a STRUCT: `instant` for comparing (UTC where the source has time zones), `wall` as the hospital's clock showed
--- it, and `timed`: whether the time of day is known. Midnight to the second counts as unknown, because most databases
+-- it, `day` as the hospital dated it, and `timed`: whether the time of day is known. Midnight to the second counts as unknown, because most databases
 -- fill a missing time with it. Where one of two moments has no time of day, their days are compared.
 -- The variable `dates` says how 7/8/2039 is read: mdy or dmy.
 
@@ -29,28 +29,40 @@ CREATE MACRO as_date(cell, tab, col) AS
     CASE WHEN cell IS NULL THEN NULL
          ELSE coalesce(parsed_date(cell), error('palpate|date|' || tab || '|' || col)::TIMESTAMP) END;
 
--- From the cells of a date and of a time, of which either may be empty.
+-- Whether a time is of another day than its date: by more than one, which a time zone may make, or at midnight.
+CREATE MACRO strays(day, at_time) AS
+    coalesce(abs(parsed_date(at_time)::DATE - parsed_date(day)::DATE)
+        > CASE WHEN parsed_date(at_time) = date_trunc('day', parsed_date(at_time)) THEN 0 ELSE 1 END, false);
+
+-- From the cells of a date and of a time, of which either may be empty. A time that strays from its date is not used.
 CREATE MACRO moment(day, at_time, tab, day_col, time_col) AS
-    CASE WHEN coalesce(at_time, day) IS NOT NULL THEN {
-        'instant': coalesce(in_utc(at_time), as_date(at_time, tab, time_col), as_date(day, tab, day_col)),
-        'wall': coalesce(as_date(at_time, tab, time_col), as_date(day, tab, day_col)),
-        'timed': coalesce(as_date(at_time, tab, time_col), as_date(day, tab, day_col))
-            <> date_trunc('day', coalesce(as_date(at_time, tab, time_col), as_date(day, tab, day_col))),
-        'zoned': has_offset(at_time)
-    } END;
+    CASE WHEN coalesce(at_time, day) IS NOT NULL
+         THEN used_moment(day, CASE WHEN strays(day, at_time) THEN NULL ELSE at_time END, strays(day, at_time),
+                          tab, day_col, time_col) END;
+
+CREATE MACRO used_moment(day, at_time, astray, tab, day_col, time_col) AS {
+    'instant': coalesce(in_utc(at_time), as_date(at_time, tab, time_col), as_date(day, tab, day_col)),
+    'wall': coalesce(as_date(at_time, tab, time_col), as_date(day, tab, day_col)),
+    'day': coalesce(parsed_date(day), as_date(at_time, tab, time_col))::DATE,
+    'timed': coalesce(as_date(at_time, tab, time_col), as_date(day, tab, day_col))
+        <> date_trunc('day', coalesce(as_date(at_time, tab, time_col), as_date(day, tab, day_col))),
+    'zoned': has_offset(at_time),
+    'astray': astray
+};
 
 -- Whether a is not after b; `same_day` decides where only the days are known and are the same.
 CREATE MACRO not_after(a, b, same_day) AS
     CASE WHEN a.timed AND b.timed THEN a.instant <= b.instant
-         ELSE a.wall::DATE < b.wall::DATE OR (a.wall::DATE = b.wall::DATE AND same_day) END;
+         ELSE a.day < b.day OR (a.day = b.day AND same_day) END;
 
 -- Whether b is at most so many days after a.
 CREATE MACRO within_days(a, b, days) AS
     CASE WHEN a.timed AND b.timed THEN b.instant <= a.instant + to_days(days::INTEGER)
-         ELSE b.wall::DATE <= a.wall::DATE + days::INTEGER END;
+         ELSE b.day <= a.day + days::INTEGER END;
 
 CREATE MACRO later_by(a, hours) AS {
-    'instant': a.instant + to_seconds(hours * 3600), 'wall': a.wall + to_seconds(hours * 3600), 'timed': a.timed
+    'instant': a.instant + to_seconds(hours * 3600), 'wall': a.wall + to_seconds(hours * 3600), 'timed': a.timed,
+    'day': (a.day + (a.wall - date_trunc('day', a.wall)) + to_seconds(hours * 3600))::DATE
 };
 
 CREATE MACRO as_key(cell, tab, col) AS as_id(cell, tab, col)::VARCHAR;

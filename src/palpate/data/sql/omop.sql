@@ -16,6 +16,11 @@ CREATE MACRO in_words(concept, source, wanted, tab, col) AS
     CASE WHEN wanted = 'source' AND regexp_matches(source, '\pL\pL') THEN source
          ELSE named(concept, source, tab, col) END;
 
+CREATE MACRO born(year, month, day) AS coalesce(
+    try_cast(printf('%04d-%02d-%02d', year, month, day) AS TIMESTAMP),
+    try_cast(printf('%04d-%02d-15', year, month) AS TIMESTAMP),
+    try_cast(printf('%04d-07-01', year) AS TIMESTAMP));
+
 CREATE TABLE people AS
 WITH deaths AS (
     SELECT
@@ -28,13 +33,10 @@ persons AS (
         need_key(person_id, 'person', 'person_id') AS person_id,
         coalesce(
             as_date(birth_datetime, 'person', 'birth_datetime'),
-            -- Of a birth without a month or a day, the middle of what is known.
-            make_date(
-                as_id(year_of_birth, 'person', 'year_of_birth')::INTEGER,
-                coalesce(as_id(month_of_birth, 'person', 'month_of_birth'), 7)::INTEGER,
-                coalesce(as_id(day_of_birth, 'person', 'day_of_birth'),
-                         CASE WHEN month_of_birth IS NULL THEN 1 ELSE 15 END)::INTEGER
-            )::TIMESTAMP
+            -- Of a birth without a month or a day, or with one that is on no calendar, the middle of what is known.
+            born(as_id(year_of_birth, 'person', 'year_of_birth'),
+                 as_id(month_of_birth, 'person', 'month_of_birth'),
+                 as_id(day_of_birth, 'person', 'day_of_birth'))
         ) AS birth,
         named(gender_concept_id, gender_source_value, 'person', 'gender_concept_id') AS gender,
         in_words(race_concept_id, race_source_value, $race, 'person', 'race_concept_id') AS race,
@@ -58,7 +60,9 @@ SELECT
     len($visit_kinds) = 0
         OR list_contains($visit_kinds, as_id(visit_concept_id, 'visit_occurrence', 'visit_concept_id')) AS wanted,
     -- Patient died.
-    coalesce(coalesce(discharged_to_concept_id, discharge_to_concept_id) = '4216643', false) AS expired
+    coalesce(coalesce(
+        as_id(discharged_to_concept_id, 'visit_occurrence', 'discharged_to_concept_id'),
+        as_id(discharge_to_concept_id, 'visit_occurrence', 'discharge_to_concept_id')) = 4216643, false) AS expired
 FROM visit_occurrence;
 
 CREATE TABLE notes AS

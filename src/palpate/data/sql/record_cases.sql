@@ -51,11 +51,11 @@ diagnosed AS (
 followed AS (
     SELECT
         here.case_id,
-        bool_or(here.moment.wall::DATE + $days::INTEGER <= there.to_day) AS fully
+        bool_or(here.moment.day + $days::INTEGER <= there.to_day) AS fully
     FROM events AS here
     JOIN observed AS there
       ON there.person_id = here.person_id
-     AND here.moment.wall::DATE BETWEEN there.from_day AND there.to_day
+     AND here.moment.day BETWEEN there.from_day AND there.to_day
     WHERE $has_periods
     GROUP BY here.case_id
 ),
@@ -67,11 +67,11 @@ judged AS (
         coalesce(diagnosed.after, false) AS had_after,
         coalesce(expired OR not_after(died, moment, $index = 'end'), false) AS dead,
         coalesce(within_days(moment, died, $days), false) AS dies_soon,
-        coalesce(moment.wall::DATE + $days::INTEGER <= (SELECT max(to_day) FROM observed), false) AS in_data,
+        coalesce(moment.day + $days::INTEGER <= (SELECT max(to_day) FROM observed), false) AS in_data,
         NOT $has_periods OR followed.case_id IS NOT NULL AS in_period,
         CASE WHEN $has_periods THEN coalesce(followed.fully, false)
              WHEN moment.timed AND latest.last_start.timed THEN moment.instant <= latest.last_start.instant - to_days($days::INTEGER)
-             ELSE moment.wall::DATE + $days::INTEGER <= latest.last_start.wall::DATE END AS fully
+             ELSE moment.day + $days::INTEGER <= latest.last_start.day END AS fully
     FROM events CROSS JOIN latest
     LEFT JOIN returns USING (case_id) LEFT JOIN diagnosed USING (case_id) LEFT JOIN followed USING (case_id)
 ),

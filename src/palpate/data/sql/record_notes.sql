@@ -21,8 +21,8 @@ linked AS (
     (SELECT usable.*, kept.case_id, kept.moment
      FROM usable JOIN kept
        ON kept.person_id = usable.person_id
-      AND usable.written.wall::DATE BETWEEN kept.began.wall::DATE - $window_days::INTEGER
-          AND later_by(kept.moment, $grace_hours).wall::DATE
+      AND usable.written.day BETWEEN kept.began.day - $window_days::INTEGER
+          AND later_by(kept.moment, $grace_hours).day
      WHERE $cases = 'visits' AND usable.visit_id IS NULL
      QUALIFY row_number() OVER (PARTITION BY usable.note_id ORDER BY kept.began.wall DESC, kept.case_id) = 1)
 )
