@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -57,3 +59,16 @@ def table(tmp_path: Path) -> Path:
     path = tmp_path / "notes.csv"
     notes_frame().write_csv(path)
     return path
+
+
+@pytest.fixture(scope="session")
+def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The script of axe-core, which looks for barriers on a page."""
+    folder, npm = tmp_path_factory.mktemp("axe"), shutil.which("npm")
+    if npm is None:
+        pytest.skip("npm is not installed")
+    got = subprocess.run([npm, "install", "--silent", "--no-audit", "axe-core"], cwd=folder, capture_output=True)
+    script = folder / "node_modules" / "axe-core" / "axe.min.js"
+    if got.returncode or not script.is_file():
+        pytest.skip("axe-core can't be installed here")
+    return script.read_text(encoding="utf-8")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,18 +19,6 @@ pytestmark = [
 RUN = """axe.run(document, {resultTypes: ["violations"]}).then(r => {
   window.found = JSON.stringify(r.violations.map(v => `${v.id}: ${v.nodes.length}, ${v.nodes[0].html.slice(0, 120)}`));
 }); 0"""
-
-
-@pytest.fixture(scope="module")
-def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder, npm = tmp_path_factory.mktemp("axe"), shutil.which("npm")
-    if npm is None:
-        pytest.skip("npm is not installed")
-    got = subprocess.run([npm, "install", "--silent", "--no-audit", "axe-core"], cwd=folder, capture_output=True)
-    script = folder / "node_modules" / "axe-core" / "axe.min.js"
-    if got.returncode or not script.is_file():
-        pytest.skip("axe-core can't be installed here")
-    return script.read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")

@@ -86,4 +86,5 @@ class Served:
         return member
 
     def logged(self) -> str:
-        return self.bench.log.path.read_text(encoding="utf-8")
+        files = self.bench.log.path.parent.glob("*.jsonl")
+        return "".join(file.read_text(encoding="utf-8") for file in sorted(files))

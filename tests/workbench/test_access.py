@@ -17,6 +17,7 @@ from palpate import workbench
 from palpate.errors import ConfigError
 from palpate.workbench.app import SECTIONS
 from palpate.workbench.guard import Allowance
+from palpate.workbench.log import ActionLog
 from palpate.workbench.options import BenchOptions
 from palpate.workbench.pages import PageTexts
 from tests.e2e.command_line import CommandLine
@@ -126,6 +127,8 @@ def test_two_host_headers_are_refused(served: Served) -> None:
 def test_run_names_are_no_paths(served: Served, path: str) -> None:
     member = served.member("Ann", "viewer")
     assert member.get(path).status_code == 404
+    assert '"why": "path"' in served.logged()
+    assert "passwd" not in served.logged()
 
 
 def test_only_listed_files_are_downloaded(served: Served, project: Path) -> None:
@@ -263,3 +266,26 @@ def test_a_port_that_is_taken_is_said(served: Served) -> None:
 def test_another_language_is_refused_until_it_is_there() -> None:
     with pytest.raises(ConfigError, match="no texts in language"):
         PageTexts("xx")
+
+
+def test_a_person_is_named_once_and_the_coordinator_stays_one(served: Served) -> None:
+    with pytest.raises(ConfigError, match="named twice"):
+        workbench.people_of(["Dr. A=rater", "dr.  a=coder"])
+    register = served.bench.register
+    for given in (["Coordinator=rater", "Dr. A=rater"], ["Dr. A=coder"], ["Dr. A=coder"]):
+        tokens = workbench.new_tokens(register, workbench.people_of(given), 1)
+        roles = {person.name: person.roles for person in register.everybody()}
+        assert "coordinator" in roles["coordinator"]
+        assert roles["Dr. A"] == {given[-1].partition("=")[2]}
+        assert all(register.enter(token) for token in tokens.values()), "a link that is told works"
+    assert set(tokens) == {"coordinator"}, "a link stays as it was where the roles did"
+
+
+def test_refusals_push_out_nothing_that_people_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("palpate.workbench.log.LARGEST", 1_000)
+    log = ActionLog(tmp_path / "actions.jsonl")
+    log.write("entered", who="Ann")
+    for _ in range(200):
+        log.write("refused", why="host")
+    assert any(line["did"] == "entered" for line in log.lines())
+    assert sum(file.stat().st_size for file in tmp_path.iterdir()) < 4_000

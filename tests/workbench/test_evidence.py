@@ -320,6 +320,8 @@ def test_taking_back_closing_and_deleting(served: Served, tmp_path: Path) -> Non
     assert decisions.sets(store) == []
     assert store.read("SELECT * FROM evidence_notes") == []
     assert not any(b"systolic heart" in path.read_bytes() for path in served.options.home.iterdir())
+    last = store.write(lambda db: db.execute("INSERT INTO evidence_sets (title, made) VALUES ('other', 0)").lastrowid)
+    assert last == number + 1, "a page that is still open must not decide in another set"
 
 
 def test_what_is_settled() -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import csv
 import io
-import shutil
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,18 +44,6 @@ def browser() -> Iterator[Browser]:
         started = driver.chromium.launch(executable_path=find_chromium(), args=FLAGS)
         yield started
         started.close()
-
-
-@pytest.fixture(scope="module")
-def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder, npm = tmp_path_factory.mktemp("axe"), shutil.which("npm")
-    if npm is None:
-        pytest.skip("npm is not installed")
-    got = subprocess.run([npm, "install", "--silent", "--no-audit", "axe-core"], cwd=folder, capture_output=True)
-    script = folder / "node_modules" / "axe-core" / "axe.min.js"
-    if got.returncode or not script.is_file():
-        pytest.skip("axe-core can't be installed here")
-    return script.read_text(encoding="utf-8")
 
 
 @pytest.fixture

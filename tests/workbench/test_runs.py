@@ -56,6 +56,8 @@ def test_notes_in_a_report_are_shown_only_if_asked(project: Path, tmp_path: Path
             files = [member.get(f"/runs/of/{name}/files/{each}").content for each in served_files(served, name)]
             assert (secret in "".join(shown)) is False or show
             assert any(secret.encode() in each for each in files) is False or show
+            results = [each for each in served_files(served, name) if each.startswith("results/")]
+            assert bool(results) is show, "any table of an audit may quote notes"
             assert secret not in served.logged()
 
 

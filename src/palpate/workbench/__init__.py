@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from palpate.errors import ConfigError
 from palpate.registry import optional
 from palpate.workbench.options import BenchOptions
-from palpate.workbench.people import COORDINATOR, read_roles
+from palpate.workbench.people import COORDINATOR, Register, read_roles
 
 
 def people_of(given: Sequence[str]) -> dict[str, frozenset[str]]:
@@ -32,13 +32,28 @@ def people_of(given: Sequence[str]) -> dict[str, frozenset[str]]:
     >>> people_of(["Dr. A=rater,coder"]) == {"Dr. A": {"rater", "coder"}}
     True
     """
-    people = {}
+    people: dict[str, frozenset[str]] = {}
     for each in given:
         name, equals, roles = each.rpartition("=")
         if not equals or not name.strip() or not roles.strip():
             raise ConfigError(f"--person {each}: expected NAME=ROLE", hint='for example --person "Dr. A=rater"')
-        people[name.strip()] = read_roles(roles)
+        name = " ".join(name.split())
+        if name.lower() in {known.lower() for known in people}:
+            raise ConfigError(
+                f"--person {each}: '{name}' is named twice", hint="give all roles at once: NAME=ROLE,ROLE"
+            )
+        people[name] = read_roles(roles)
     return people
+
+
+def new_tokens(register: Register, people: Mapping[str, frozenset[str]], days: float) -> dict[str, str]:
+    """The tokens of the coordinator and of everybody who is new or has other roles than before."""
+    own = next((roles for name, roles in people.items() if name.lower() == COORDINATOR), frozenset[str]())
+    named = {COORDINATOR: own | {COORDINATOR}}
+    named |= {name: roles for name, roles in people.items() if name.lower() != COORDINATOR}
+    known = {person.name.lower(): person.roles for person in register.everybody()}
+    changed = [name for name, roles in named.items() if name == COORDINATOR or known.get(name.lower()) != roles]
+    return {name: register.add(name, named[name], days, replace=True) for name in changed}
 
 
 def serve(
@@ -49,9 +64,9 @@ def serve(
 ) -> None:
     """Run the workbench until it is stopped. `tell` gets the name and the link of each person, once.
 
-    The links of people that an earlier start named stay as they were; the coordinator's is new.
+    The links of people that an earlier start named stay as they were, unless their roles are others now; the
+    coordinator's is new.
     """
-    named = {COORDINATOR: read_roles(COORDINATOR), **people}
     for module in ("starlette", "uvicorn", "python_multipart"):
         optional(module, extra="workbench", needed_for="palpate serve")
     from palpate.workbench.access import link
@@ -62,10 +77,8 @@ def serve(
     options.check_port()
     bench = make_bench(options)
     shelf_of(bench)
-    known = {person.name.lower() for person in bench.register.everybody()}
-    for name, roles in named.items():
-        if name == COORDINATOR or name.lower() not in known:
-            tell(name, link(options.origin, bench.register.add(name, roles, options.days, replace=True)))
+    for name, token in new_tokens(bench.register, people, options.days).items():
+        tell(name, link(options.origin, token))
     bench.log.write("started", host=options.host, port=options.port, notes=options.show_notes)
     threading.Thread(target=warm_up, args=(bench,), daemon=True).start()
     make_server(bench).run()

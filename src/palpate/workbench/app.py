@@ -110,6 +110,8 @@ def _endpoint(bench: Bench, door: Door) -> Callable[[Request], Awaitable[Respons
         visit = Visit(bench, request)
         session = request.state.session
         if not door.public and session is None:
+            if request.cookies:
+                bench.log.write("refused", why="session", door=door.path)
             return visit.go("/enter")
         if door.roles and not door.public and not session.person.may(door.roles):
             visit.log("refused", why="role", door=door.path)
@@ -130,8 +132,10 @@ def _endpoint(bench: Bench, door: Door) -> Callable[[Request], Awaitable[Respons
 
 
 def _not_there(bench: Bench) -> Callable[[Request, Exception], Response]:
-    def answer(_: Request, error: Exception) -> Response:
+    def answer(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
+        session = request.state.session
+        bench.log.write("refused", why="path", who=None if session is None else session.person.name)
         return HTMLResponse(bench.render("refused.html.j2", why=bench.texts("refused.path")), status)
 
     return answer

@@ -18,7 +18,10 @@ from typing import Any
 from palpate.files import make_folder, make_private_file
 
 LARGEST = 20_000_000
-"""Bytes after which the log is set aside as `actions.1.jsonl` and begun anew, so that nobody can fill the disk."""
+"""Bytes after which a file is set aside as `NAME.1.jsonl` and begun anew, so that nobody can fill the disk.
+
+Refusals have a file of their own, because anybody can cause them: they never push out what people did.
+"""
 _LONGEST = 120
 
 
@@ -34,8 +37,9 @@ class ActionLog:
 
     def __init__(self, path: Path) -> None:
         make_folder(path.parent)
-        make_private_file(path)
-        self.path = path
+        self.path, self._refused = path, path.with_name("refused.jsonl")
+        for file in (self.path, self._refused):
+            make_private_file(file)
         self._lock = threading.Lock()
 
     def write(self, did: str, **values: str | int | float | bool | None) -> None:
@@ -43,11 +47,12 @@ class ActionLog:
         at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         shown = {key: value[:_LONGEST] if isinstance(value, str) else value for key, value in values.items()}
         line = json.dumps({"at": at, "did": did, **shown}) + "\n"
+        path = self._refused if did == "refused" else self.path
         with self._lock:
-            if self.path.stat().st_size > LARGEST:
-                self.path.replace(self.path.with_name("actions.1.jsonl"))
-                make_private_file(self.path)
-            with self.path.open("a", encoding="utf-8") as file:
+            if path.stat().st_size > LARGEST:
+                path.replace(path.with_name(f"{path.stem}.1.jsonl"))
+                make_private_file(path)
+            with path.open("a", encoding="utf-8") as file:
                 file.write(line)
 
     def lines(self, last: int = 200) -> list[dict[str, Any]]:
@@ -56,6 +61,6 @@ class ActionLog:
 
     def _newest(self, last: int) -> Iterator[dict[str, Any]]:
         with self._lock:
-            written = self.path.read_text(encoding="utf-8").splitlines()
-        for line in reversed(written[-last:]):
-            yield json.loads(line)
+            written = [path.read_text(encoding="utf-8").splitlines()[-last:] for path in (self.path, self._refused)]
+        lines = [json.loads(line) for part in written for line in part]
+        yield from sorted(lines, key=lambda line: line["at"])[: -last - 1 : -1]

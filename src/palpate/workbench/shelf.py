@@ -16,8 +16,6 @@ from palpate.run.directory import RunDirectory
 from palpate.workbench.options import BenchOptions
 
 _NOT_IN_A_NAME = re.compile(r"[^\w.-]+")
-_TEXT_TABLES = ("texts",)
-"""Tables of results that hold notes."""
 
 
 class ShelvedRun(NamedTuple):
@@ -122,7 +120,7 @@ class RunShelf:
         return self._reports[run.name][1]
 
     def files(self, run: ShelvedRun) -> list[str]:
-        """What may be downloaded: results, scorecard, gate; with text only if notes may be shown."""
+        """What may be downloaded: scorecard, gate, and results, which hold text of notes only if notes may be shown."""
         return sorted(self._files(run))
 
     def _files(self, run: ShelvedRun) -> Iterator[str]:
@@ -130,11 +128,12 @@ class RunShelf:
         for name in ("manifest.json", "scorecard.json", "gate.json", "junit.xml"):
             if (run.path / name).is_file():
                 yield name
-        if shown and (run.path / "report.html").is_file():
+        if not shown:  # any table of an audit may quote notes
+            return
+        if (run.path / "report.html").is_file():
             yield "report.html"
         for file in (run.path / "results").glob("*.*"):
-            with_text = file.suffix == ".json" or any(file.stem.endswith(f".{name}") for name in _TEXT_TABLES)
-            if file.is_file() and not file.name.startswith(".") and (shown or not with_text):
+            if file.is_file() and not file.name.startswith("."):
                 yield f"results/{file.name}"
 
 

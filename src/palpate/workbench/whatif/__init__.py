@@ -32,7 +32,7 @@ _STEPS = 5
 """Shades of a highlight."""
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS whatif_kept (
-    id INTEGER PRIMARY KEY, person INTEGER NOT NULL REFERENCES people(id), title TEXT NOT NULL,
+    id INTEGER PRIMARY KEY AUTOINCREMENT, person INTEGER NOT NULL REFERENCES people(id), title TEXT NOT NULL,
     note TEXT NOT NULL, changed TEXT NOT NULL, at REAL NOT NULL
 ) STRICT;
 """
