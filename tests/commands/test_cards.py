@@ -165,7 +165,8 @@ def test_numbers_of_groups_are_in_one_item_and_questions_in_words(run: Path) -> 
 
 def test_which_data_they_are_only_people_know(run: Path) -> None:
     items = {item.name: item for item in read_model_card(run, "hti-1", model="m0").items}
-    assert "is for the validation team to say" in items["21"].text
+    assert "nobody has said whether its cases are" in items["21"].text
+    assert [each.key for each in items["21"].missing] == ["evaluation_kind"]
     assert not any(each.number for each in items["21"].statements)
 
 

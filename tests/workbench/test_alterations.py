@@ -57,6 +57,9 @@ def test_a_review_gives_the_stated_interval_and_the_same_rate_in_the_audit(shown
     sample = drawn(boss)
     for at, said in enumerate(["right"] * 6 + ["wrong"] * 2 + ["unsure"]):
         assert mark(ann, sample, at, said) == 200
+    for wrong in ("--5", "9" * 5_000):
+        assert ann.get(f"/alterations/{sample}", params={"at": wrong}).status_code == 200
+        assert ann.send(f"/alterations/{sample}/mark", at=wrong, mark="right", entry="e").status_code == 400
     low, high = wilson_interval(2 / 8, 8)
     stated = f"2 of 8 wrong: 25.0% (95% interval {100 * float(low):.1f}% to {100 * float(high):.1f}%)"
     assert stated in ann.get(f"/alterations/{sample}").text

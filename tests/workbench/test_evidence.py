@@ -299,6 +299,10 @@ def test_paths_in_a_zip_lead_nowhere(served: Served, tmp_path: Path) -> None:
 def test_taking_back_closing_and_deleting(served: Served, tmp_path: Path) -> None:
     boss, ann = served.member("Boss", "coordinator"), served.member("Ann", "coder")
     number, store = imported(boss, tmp_path), served.bench.store
+    assert any(b"systolic heart" in path.read_bytes() for path in served.options.home.iterdir())
+    for wrong in ("--5", "9" * 5_000):
+        assert ann.get(f"/evidence/{number}", params={"at": wrong}).status_code == 200
+        assert ann.send(f"/evidence/{number}/decide", at=wrong, decision="accept", entry="e").status_code == 400
     me = next(each.id for each in served.bench.register.everybody() if each.name == "Ann")
     for _ in range(2):  # sent twice: counts once
         decide(ann, number, 0, "reject")
@@ -315,6 +319,7 @@ def test_taking_back_closing_and_deleting(served: Served, tmp_path: Path) -> Non
     boss.send(f"/evidence/{number}/delete", title="Charts")
     assert decisions.sets(store) == []
     assert store.read("SELECT * FROM evidence_notes") == []
+    assert not any(b"systolic heart" in path.read_bytes() for path in served.options.home.iterdir())
     last = store.write(lambda db: db.execute("INSERT INTO evidence_sets (title, made) VALUES ('other', 0)").lastrowid)
     assert last == number + 1, "a page that is still open must not decide in another set"
 

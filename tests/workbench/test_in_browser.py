@@ -224,6 +224,23 @@ def test_no_rule_of_axe_is_broken(
     context.close()
 
 
+def test_long_names_and_titles_do_not_widen_a_small_screen(shown: Served, project: Path, browser: Browser) -> None:
+    name, title = "N" * 60, "T" * 120
+    context = browser.new_context(viewport={"width": 390, "height": 844})
+    member = shown.member(name, "coordinator viewer rater reviewer coder")
+    assert member.send("/words", title=title, words="fever\ncough", instruction="I" * 120).status_code == 200
+    member.send("/words/1/rate", at="0", score="3", entry="e")
+    member.send("/whatif/keep", title=title, note=NOTE, changed="")
+    page = enter(shown, context, name, "coordinator viewer rater reviewer coder")
+    widths = {}
+    for path in (*PAGES, "/evidence", "/alterations", "/whatif"):
+        page.goto(f"{shown.url}{path.format(run=f'{project.name}-run')}")
+        page.evaluate("for (const part of document.querySelectorAll('details')) part.open = true")
+        widths[path] = page.evaluate("document.documentElement.scrollWidth")
+    assert {path: width for path, width in widths.items() if width > 390} == {}
+    context.close()
+
+
 def test_a_rater_needs_no_mouse(shown: Served, browser: Browser) -> None:
     context = browser.new_context()
     boss = enter(shown, context, "Boss", "coordinator")

@@ -85,3 +85,23 @@ def test_a_damaged_run_does_not_hide_the_others(project: Path, tmp_path: Path, d
         assert "broken: the file is damaged" in page
         assert str(tmp_path) not in page
         assert f"{project.name}-run" in page
+
+
+def test_a_run_that_was_moved_away_is_a_sentence(project: Path, tmp_path: Path) -> None:
+    shutil.copytree(project / "run", tmp_path / "gone")
+    with Served(project / "run", tmp_path / "gone", folder=tmp_path / "bench") as served:
+        member = served.member("Ann", "viewer coordinator")
+        assert member.get("/runs/of/gone").status_code == 200
+        (tmp_path / "gone").rename(tmp_path / "elsewhere")
+        for path in (
+            "/runs/of/gone",
+            "/runs/of/gone/report",
+            "/runs/of/gone/files/manifest.json",
+            "/runs/compare?run=gone",
+        ):
+            answer = member.get(path)
+            assert answer.status_code == 400
+            assert "no longer where it was" in answer.text
+            assert str(tmp_path) not in answer.text
+        for path in ("/runs", "/runs/history", "/words", "/evidence", "/alterations"):
+            assert member.get(path).status_code < 500

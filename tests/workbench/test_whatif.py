@@ -12,11 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import palpate
-from palpate.cases.edits import splice
+from palpate.cases.edits import Edit, splice
 from palpate.errors import InputError
 from palpate.workbench.whatif import compare, highlights
 from palpate.workbench.whatif.answers import ModelAnswer, WordWeights, word_spans
-from palpate.workbench.whatif.changes import WantedChange, change_note, difference_edits, sentences
+from palpate.workbench.whatif.changes import (
+    MOST_COMPARED,
+    WantedChange,
+    change_note,
+    common_words,
+    difference_edits,
+    differences,
+    sentences,
+)
 from palpate.workbench.whatif.playground import fill_template
 
 from .server import Member, Served
@@ -134,6 +142,47 @@ def test_pieces_make_the_text_again(text: str) -> None:
 @given(st.text(alphabet="ab. \n", max_size=40), st.text(alphabet="ab. \n", max_size=40))
 def test_differences_turn_one_text_into_the_other(note: str, changed: str) -> None:
     assert splice(note, difference_edits(note, changed)) == changed
+
+
+@given(st.text(alphabet="ab. \n", max_size=40), st.sampled_from("ab"), st.text(alphabet="ab. ", max_size=4))
+def test_known_edits_turn_what_was_written_into_what_is_asked(note: str, word: str, replacement: str) -> None:
+    written = note.replace("ab", "b a ") + " z"
+    changed = change_note(written, WantedChange(word, replacement, sentence="1"))
+    assert splice(written, changed.edits) == changed.text
+    parts = differences(note, written, changed)
+    assert "".join(part.text for part in parts if part.kind != "removed") == changed.text
+    assert "".join(part.text for part in parts if part.kind != "added") == note
+
+
+def test_one_word_of_a_long_note_is_one_edit() -> None:
+    start = "The patient was stable, and slept.\n\n" * 700
+    note = f"{start}Fever since Monday.\n{start}"
+    wanted = [Edit(len(start), len(start) + 5, "Chills")]
+    assert difference_edits(note, note.replace("Fever", "Chills")) == wanted
+    assert list(change_note(note, WantedChange("fever", "chills")).edits) == wanted
+    assert difference_edits("no cough\n", "no cough\n\n") == [Edit(8, 9, "\n\n")]
+
+
+class CountedWord(str):
+    """A word that counts how often words are compared."""
+
+    __slots__ = ()
+    n = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        CountedWord.n += 1
+        return str.__eq__(self, other)
+
+
+def test_a_crafted_note_is_one_block_after_few_comparisons() -> None:
+    note, changed = "x" * 48_000 + "\n" * 12_000, "y\n" + "\n" * 12_000
+    assert len(difference_edits(note, changed)) == 1
+    note, changed = "a b " * 12_000, "c a d " * 8_000
+    assert len(difference_edits(note, changed)) == 1
+    CountedWord.n = 0
+    assert common_words([*map(CountedWord, note.split())], [*map(CountedWord, changed.split())]) == []
+    assert 0 < CountedWord.n <= 2 * MOST_COMPARED
 
 
 @given(st.text(alphabet="aB1. \n!?", max_size=60))

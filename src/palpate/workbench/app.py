@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
@@ -35,6 +36,8 @@ SECTIONS: Sequence[BenchSection] = (
     access.SECTION,
 )
 """In the order of the navigation."""
+_LARGEST_NUMBER = 2**63 - 1
+"""That SQLite can look for."""
 
 
 def make_bench(options: BenchOptions) -> Bench:
@@ -56,8 +59,9 @@ def make_app(bench: Bench) -> Guard:
 
     def door_of(scope: Scope) -> Door | None:
         for door, route in zip(doors, routes, strict=True):
-            if route.matches(scope)[0] == Match.FULL:
-                return door
+            match, found = route.matches(scope)
+            if match == Match.FULL:
+                return door if _has_small_numbers(found["path_params"]) else None
         return None
 
     @contextlib.asynccontextmanager
@@ -93,10 +97,16 @@ def make_server(bench: Bench) -> uvicorn.Server:
     return uvicorn.Server(config)
 
 
+def _has_small_numbers(parameters: Mapping[str, Any]) -> bool:
+    return all(not isinstance(value, int) or value <= _LARGEST_NUMBER for value in parameters.values())
+
+
 def _endpoint(bench: Bench, door: Door) -> Callable[[Request], Awaitable[Response]]:
     """What Starlette calls for a door; the work is done in a thread."""
 
     async def answer(request: Request) -> Response:
+        if not _has_small_numbers(request.path_params):
+            raise HTTPException(404)
         visit = Visit(bench, request)
         session = request.state.session
         if not door.public and session is None:

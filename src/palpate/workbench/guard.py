@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from python_multipart.multipart import parse_options_header
 from starlette.datastructures import FormData, Headers, MutableHeaders
 from starlette.formparsers import FormParser, MultiPartException, MultiPartParser
 from starlette.requests import Request
@@ -38,6 +39,8 @@ PER_ADDRESS = (200.0, 2_000)
 TRIES = (0.2, 20)
 """Wrong links; right ones are not counted, because a whole clinic may come from one address."""
 _MOST_KNOWN = 10_000
+LONGEST_PATH = 2_000
+"""Characters; a number with more than Python reads is then in no path."""
 
 
 class Allowance:
@@ -90,6 +93,11 @@ class Guard:
             self._log(scope, refused)
             page = self._bench.render("refused.html.j2", why=self._bench.texts(f"refused.{refused.why}"))
             return await HTMLResponse(page, refused.status)(scope, receive, guarded)
+        except Exception as error:
+            # As for a door that fails: its text may quote what was sent.
+            self._bench.log.write("failed", why=type(error).__name__)
+            page = self._bench.render("refused.html.j2", why=self._bench.texts("refused.failed"))
+            return await HTMLResponse(page, 500)(scope, receive, guarded)
         await self._app(scope, receive, guarded)
 
     async def _pass(self, scope: Scope, receive: Receive) -> None:
@@ -104,6 +112,8 @@ class Guard:
             raise RefusedRequest(429, "rate")
         state: dict[str, Any] = scope.setdefault("state", {})
         state["session"], state["form"] = session, None
+        if len(scope["path"]) > LONGEST_PATH:
+            raise RefusedRequest(414, "long")
         if scope["method"] != "POST":
             return
         door = self._door_of(scope)
@@ -130,7 +140,7 @@ class Guard:
     def _log(self, scope: Scope, refused: RefusedRequest) -> None:
         """The path is logged only where it is one of the workbench's own: it may hold anything."""
         session = scope.get("state", {}).get("session")
-        door = self._door_of(scope)
+        door = self._door_of(scope) if len(scope["path"]) <= LONGEST_PATH else None
         self._bench.log.write(
             "refused",
             why=refused.why,
@@ -158,7 +168,7 @@ def _check_token(headers: Headers, form: FormData, session: Session | None) -> N
 
 async def _read(receive: Receive, headers: Headers, largest: int) -> bytes:
     length = headers.get("content-length", "0")
-    if not length.isdecimal() or int(length) > largest:
+    if not length.isdecimal() or len(length) > 18 or int(length) > largest:
         raise RefusedRequest(413, "size")
     parts, n = [], 0
     while True:
@@ -180,12 +190,21 @@ async def _parse(headers: Headers, body: bytes) -> FormData:
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     try:
         if kind == "multipart/form-data":
-            return await MultiPartParser(headers, stream(), max_files=20, max_fields=500).parse()
+            plain = _in_utf8(headers)
+            return await MultiPartParser(plain, stream(), max_files=20, max_fields=500).parse()
         if kind in ("application/x-www-form-urlencoded", "") and body.count(b"&") < 2_000:
             return await FormParser(headers, stream()).parse()
     except (MultiPartException, ValueError, KeyError):
         raise RefusedRequest(400, "broken") from None
     raise RefusedRequest(415, "broken")
+
+
+def _in_utf8(headers: Headers) -> Headers:
+    """The header of a form without the encoding that it names: pages send UTF-8, and others may break text."""
+    boundary = parse_options_header(headers["content-type"])[1].get(b"boundary", b"")
+    if not boundary or any(sign in boundary for sign in (b'"', b"\\")):
+        raise RefusedRequest(400, "broken")
+    return Headers(raw=[(b"content-type", b'multipart/form-data; boundary="' + boundary + b'"')])
 
 
 def _with_headers(send: Send, *, https: bool) -> Send:

@@ -66,7 +66,10 @@ def side_by_side(runs: list[ShelvedRun]) -> tuple[list[RunColumn], list[Compared
 
 
 def _run(visit: Visit, name: str) -> ShelvedRun:
-    found = shelf_of(visit.bench).get(name)
+    try:
+        found = shelf_of(visit.bench).get(name)
+    except FileNotFoundError:
+        raise InputError(visit.bench.texts("runs.moved")) from None
     if found is None:
         raise HTTPException(404)
     return found

@@ -7,6 +7,7 @@ checks the roles. A door that raises an `InputError` shows its sentence.
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -28,6 +29,17 @@ from palpate.workbench.store import BenchStore
 T = TypeVar("T")
 LONGEST_FIELD = 20_000
 """Characters of a field, unless a door says otherwise."""
+_NUMBER = re.compile(r"-?[0-9]{1,18}")
+"""A whole number that SQLite can hold."""
+
+
+def read_number(text: str) -> int | None:
+    """A whole number, or None where there is none, or one that is too large.
+
+    >>> read_number("-5"), read_number("--5"), read_number("9" * 5_000)
+    (-5, None, None)
+    """
+    return int(text) if _NUMBER.fullmatch(text) else None
 
 
 class Door(NamedTuple):
@@ -144,10 +156,10 @@ class Visit:
 
     def number(self, name: str, *, low: int, high: int) -> int:
         """A whole number of the form."""
-        text = self.field(name, longest=20).strip()
-        if not text.lstrip("-").isdecimal() or not low <= int(text) <= high:
+        value = read_number(self.field(name).strip())
+        if value is None or not low <= value <= high:
             raise InputError(f"'{name}' must be a whole number from {low} to {high}")
-        return int(text)
+        return value
 
     def write(self, change: Callable[[sqlite3.Connection], T]) -> T:
         """Enter something; see `BenchStore.write`."""

@@ -62,6 +62,7 @@ class BenchStore:
         db.row_factory = sqlite3.Row
         db.execute("PRAGMA synchronous=FULL")
         db.execute("PRAGMA foreign_keys=ON")
+        db.execute("PRAGMA secure_delete=ON")
         return db
 
     def read(self, sql: str, values: Sequence[Any] = ()) -> list[sqlite3.Row]:
@@ -76,6 +77,12 @@ class BenchStore:
         done: Future[T] = Future()
         self._jobs.put((change, done))
         return done.result()
+
+    def forget(self, change: Callable[[sqlite3.Connection], T]) -> T:
+        """As `write`, and what was deleted is then neither in the file nor in its log."""
+        done = self.write(change)
+        self.read("PRAGMA wal_checkpoint(TRUNCATE)")
+        return done
 
     def close(self) -> None:
         """Write what waits, and end."""

@@ -145,24 +145,20 @@ def test_race_and_ethnicity_of_us_core(tmp_path: Path) -> None:
     assert cases["age"].to_list() == [79, 79, None]
 
 
+def ill(number: str, who: int, at: str | None, status: str = "confirmed", **more: object) -> Resource:
+    code = coded("I50.9", system="http://hl7.org/fhir/sid/icd-10-cm")
+    rest = {"onsetDateTime": at, "verificationStatus": coded(status), "subject": {"reference": f"Patient/{who}"}}
+    return {"resourceType": "Condition", "id": number, "code": code, **rest, **more}
+
+
+def pulse(number: str, value: float, at: str, **more: object) -> Resource:
+    rest = {"subject": {"reference": "Patient/1"}, "effectiveDateTime": at, "valueQuantity": {"value": value}}
+    return {"resourceType": "Observation", "id": number, "status": "final", "code": coded("8867-4"), **rest, **more}
+
+
 def test_death_conditions_and_observations(tmp_path: Path) -> None:
-    def ill(who: int, at: str, status: str = "confirmed") -> Resource:
-        code = coded("I50.9", system="http://hl7.org/fhir/sid/icd-10-cm")
-        rest = {"onsetDateTime": at, "verificationStatus": coded(status)}
-        return {
-            "resourceType": "Condition",
-            "id": "c",
-            "code": code,
-            "subject": {"reference": f"Patient/{who}"},
-            **rest,
-        }
-
-    def pulse(value: float, at: str) -> Resource:
-        rest = {"subject": {"reference": "Patient/1"}, "effectiveDateTime": at, "valueQuantity": {"value": value}}
-        return {"resourceType": "Observation", "id": "o", "status": "final", "code": coded("8867-4"), **rest}
-
-    rows = [*hospital(), ill(1, when(10)), ill(2, when(7), "entered-in-error")]
-    rows += [pulse(60, when(1)), pulse(70, when(4)), pulse(90, when(6))]
+    rows = [*hospital(), ill("c1", 1, when(10)), ill("c2", 2, when(7), "entered-in-error")]
+    rows += [pulse("o1", 60, when(1)), pulse("o2", 70, when(4)), pulse("o3", 90, when(6))]
     rows[0]["deceasedDateTime"] = when(25)
     rows[1]["deceasedBoolean"] = True
     folder = write(tmp_path, rows)
@@ -292,3 +288,70 @@ def test_a_patient_without_anything_else(tmp_path: Path) -> None:
     steps = flow(build(write(tmp_path, rows)))
     assert steps["with an index (the end)"] == 1
     assert steps["patients who are known"] == 1
+
+
+def test_midnight_is_a_time_if_it_is_written(tmp_path: Path) -> None:
+    rows = [*hospital(), encounter("e4", 2, when(50), "2030-03-01T00:00:00-05:00")]
+    rows += [document("d4", 2, when(51), "e4"), document("late", 2, "2030-03-01T20:00:00-05:00", "e4")]
+    assert texts(build(write(tmp_path, rows)))["e4"] == "Note d4."
+    rows[-1]["date"] = "2030-03-01"  # of a day alone it is not known
+    assert texts(build(write(tmp_path, rows)))["e4"].endswith("Note late.")
+
+
+def test_readmission_across_offsets_and_without_a_start(tmp_path: Path) -> None:
+    rows = [*hospital(), patient(3), patient(4)]
+    rows += [
+        encounter("a", 3, "2030-03-01T08:00:00Z", "2030-03-01T10:00:00Z"),
+        encounter("b", 3, "2030-03-01T06:00:00-05:00", "2030-03-02T06:00:00-05:00"),
+        encounter("c", 4, "", when(60)) | {"period": {"end": when(60)}},
+        encounter("d", 4, when(70), when(71)),
+    ]
+    found = labels(build(write(tmp_path, rows), text="leave"))
+    assert {each: found[each] for each in "abcd"} == {"a": 1, "b": 0, "c": 1, "d": 0}
+
+
+def test_what_was_written_last_counts_for_conditions_and_observations(tmp_path: Path) -> None:
+    gone: Resource = {"status": "entered-in-error", "code": {}, "valueQuantity": None}
+    rows = [*hospital(), ill("c1", 1, when(10)), ill("c1", 1, when(10), "entered-in-error")]
+    rows += [ill("c2", 2, when(10)), ill("c2", 2, when(10), code=coded("J18.9")), ill("c3", 2, when(11), "refuted")]
+    rows += [pulse("o1", 60, when(1)), pulse("o2", 70, when(4)), pulse("o2", 0, when(4), **gone)]
+    built = build(write(tmp_path, rows), outcome="condition", conditions="I50*", observations="8867-4")
+    assert labels(built) == {"e1": 0, "e2": 0, "e3": 0}
+    assert built.cohort.cases["observation_8867-4"].to_list() == [60, 60, None]
+    steps = flow(built)
+    assert steps["conditions with different ids"] == 2
+    assert steps["conditions not entered in error"] == 2
+    assert steps["conditions that were asked for"] == 1
+    assert (steps["observations with different ids"], steps["observations not entered in error"]) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("onset", "expected"),
+    [
+        ("2029", {"e3": 0}),  # patient 1 had it before the index, whenever it was recorded
+        ("2029-12", {"e3": 0}),
+        ("2030", {"e1": 1, "e3": 0}),  # perhaps before, perhaps after: when it was recorded counts
+        ("2030-01", {"e1": 1, "e3": 0}),
+    ],
+)
+def test_an_onset_of_a_month_or_a_year(onset: str, expected: dict[str, int], tmp_path: Path) -> None:
+    folder = write(tmp_path, [*hospital(), ill("c1", 1, onset, recordedDate=when(10))])
+    assert labels(build(folder, outcome="condition", conditions="I50*")) == expected
+    kept = labels(build(folder, outcome="condition", conditions="I50*", prevalent="keep"))
+    assert kept == {"e1": expected.get("e1", 0), "e2": 0, "e3": 0}
+
+
+def test_a_month_that_does_not_exist(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="row 11: the Condition has a time that can't be read"):
+        build(write(tmp_path, [*hospital(), ill("c1", 1, "2029-13")]), outcome="condition", conditions="I50*")
+
+
+def test_observations_of_the_day_and_by_name(tmp_path: Path) -> None:
+    rows = [*hospital(), pulse("o1", 60, "2029-12-31"), pulse("o2", 99, when(0, hours_from_utc=None))]
+    rows += [pulse("o3", 37, "2029-12-30", code={"text": "Temperature"})]
+    wanted = {"outcome": "death", "text": "leave", "observations": "8867-4,temp*"}
+    folder = write(tmp_path, rows)
+    for index, value in (("start", 60), ("end", 99)):
+        cases = build(folder, index=index, **wanted).cohort.cases
+        assert cases["observation_8867-4"].to_list()[0] == value
+        assert cases["observation_Temperature"].to_list()[0] == 37

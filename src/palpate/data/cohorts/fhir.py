@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -70,9 +71,10 @@ def build_fhir(
         facts = ("times with an offset are compared in UTC, dates without a time by day",)
         records = Records(source, staging.n_rows["patients"] > 0, False, _NOTE_STEPS, "encounters", facts)
         notes = _once(hospital, "documents", "person_id", "resource, id", "notes")
-        records = records._replace(start=_encounters(hospital), first_notes=notes)
+        records = records._replace(start=_encounters(hospital), first_notes=notes, others=_others(hospital))
         if chosen.observations:
-            records = records._replace(prepare=_measure, attributes=_attributes(hospital))
+            measure = partial(_measure, same_day=chosen.keeps_same_day)
+            records = records._replace(prepare=measure, attributes=_attributes(hospital))
         return build_cases(hospital, records, chosen, name)
 
 
@@ -119,10 +121,30 @@ def _encounters(hospital: Hospital) -> tuple[FlowStep, ...]:
     return (*patients, *_once(hospital, "encounters", "person_id", "id", "encounters"), *flow_steps(rows, step))
 
 
+def _others(hospital: Hospital) -> tuple[FlowStep, ...]:
+    """How many conditions and observations there are, and how many of these don't count."""
+    found: list[FlowStep] = []
+    for name, wrong, other in (
+        ("conditions", "entered-in-error or refuted", "what was written last has another code"),
+        ("observations", "entered-in-error", "no number, or what was written last has another code"),
+    ):
+        rows = hospital.frame(f"SELECT person_id AS subject_id, dropped FROM judged_{name}")
+        steps = {
+            "error": (f"{name} not entered in error", f"the status is {wrong}"),
+            "other": (f"{name} that were asked for", other),
+            "undated": (f"{name} with a date", "no date is known"),
+        }
+        if rows.height:
+            found += [*_once(hospital, name, "person_id", "id", name), *flow_steps(rows, steps)]
+    return tuple(found)
+
+
 def _stage(staging: Staging, files: list[Path], options: FhirOptions, progress: Announce) -> None:
     """Read every file once, and keep what is needed of each resource."""
     sought = _compiled(options.conditions)
     types, measured = _compiled(options.types), _compiled(options.observations)
+    ill: set[str] = set()  # ids that were wanted once: what is written later about them counts, whatever its code
+    seen: set[str] = set()
 
     def document(line: Line) -> None:
         row, written, attachments = resources.document(line)
@@ -135,14 +157,15 @@ def _stage(staging: Staging, files: list[Path], options: FhirOptions, progress: 
         staging.add("documents", (*row, chosen, text, *written))
 
     def condition(line: Line) -> None:
-        if resources.matches(line.resource.get("code"), sought):
-            staging.add("conditions", resources.condition(line))
+        if (chosen := resources.matches(line.resource.get("code"), sought)) or line.resource.get("id") in ill:
+            ill.add(resources.need_id(line))
+            staging.add("conditions", resources.condition(line, chosen=chosen))
 
     def observation(line: Line) -> None:
-        if measured is not None and resources.matches(line.resource.get("code"), measured):
-            row = resources.observation(line, measured)
-            if row is not None:
-                staging.add("observations", row)
+        found = measured is not None and resources.matches(line.resource.get("code"), measured)
+        if measured is not None and (found or line.resource.get("id") in seen):
+            seen.add(resources.need_id(line))
+            staging.add("observations", resources.observation(line, measured))
 
     readers: dict[str, Callable[[Line], None]] = {
         "Patient": lambda line: staging.add("patients", resources.patient(line)),
@@ -167,17 +190,18 @@ def _compiled(globs: Names) -> re.Pattern[str] | None:
 
 def _attributes(hospital: Hospital) -> tuple[str, ...]:
     """A column for each code that was found."""
-    codes = hospital.frame("SELECT DISTINCT code FROM staged_observations ORDER BY code")["code"]
+    codes = hospital.frame("SELECT DISTINCT code FROM judged_observations WHERE dropped IS NULL ORDER BY code")["code"]
     return tuple(f"{OBSERVED}{code}" for code in codes if '"' not in code)
 
 
-def _measure(hospital: Hospital, attributes: tuple[str, ...]) -> None:
+def _measure(hospital: Hospital, attributes: tuple[str, ...], *, same_day: bool) -> None:
     """The table `measured`: for each case, the last number of each code by its index."""
     codes = [name.removeprefix(OBSERVED) for name in attributes]
     last = [f'max_by(value, there.instant) FILTER (code = ${k + 1}) AS "{OBSERVED}{c}"' for k, c in enumerate(codes)]
     hospital.connection.execute(
         f"CREATE TABLE measured AS SELECT {', '.join(['here.case_id', *last])} FROM labelled AS here "
-        "JOIN staged_observations AS there ON there.person_id = here.person_id AND there.status <> 'entered-in-error' "
-        "AND not_after(known_moment(there.instant, there.wall, there.timed), here.moment, true) GROUP BY here.case_id",
+        "JOIN judged_observations AS there ON there.person_id = here.person_id AND there.dropped IS NULL AND "
+        f"not_after(known_moment(there.instant, there.wall, there.timed), here.moment, {same_day}) "
+        "GROUP BY here.case_id",
         codes,
     )

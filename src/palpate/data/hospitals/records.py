@@ -132,6 +132,8 @@ class Records(NamedTuple):
     """What the reader has left out before."""
     first_notes: tuple[FlowStep, ...] = ()
     """The same of notes."""
+    others: tuple[FlowStep, ...] = ()
+    """The same of what is neither a note nor a visit."""
     prepare: Callable[[Hospital, tuple[str, ...]], None] = lambda _hospital, _attributes: None
 
 
@@ -180,7 +182,7 @@ def build_cases(hospital: Hospital, records: Records, options: RecordOptions, na
         tables["notes"] = joined.notes
     frame, labels, labelled = _with_labels(frame, options)
     flow += [labelled] if labelled else []
-    return _assemble(frame, (*screening, *flow), labels, records, options, name, tables)
+    return _assemble(frame, (*records.others, *screening, *flow), labels, records, options, name, tables)
 
 
 def _assemble(

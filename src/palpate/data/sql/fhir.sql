@@ -61,8 +61,26 @@ FROM judged;
 
 CREATE VIEW texts AS SELECT note_id, text FROM documents;
 
+CREATE TABLE judged_conditions AS
+SELECT
+    *,
+    CASE WHEN status IN ('entered-in-error', 'refuted') THEN 'error'
+         WHEN NOT chosen THEN 'other'
+         WHEN wall IS NULL AND had_by IS NULL THEN 'undated' END AS dropped
+FROM staged_conditions
+QUALIFY row_number() OVER (PARTITION BY id ORDER BY line DESC) = 1;
+
+CREATE TABLE judged_observations AS
+SELECT
+    *,
+    CASE WHEN status = 'entered-in-error' THEN 'error'
+         WHEN code IS NULL OR value IS NULL THEN 'other'
+         WHEN wall IS NULL THEN 'undated' END AS dropped
+FROM staged_observations
+QUALIFY row_number() OVER (PARTITION BY id ORDER BY line DESC) = 1;
+
+-- Of an onset that is a month or a year, `had_by` is the last day: who had it by then is known, not when it began.
 CREATE TABLE conditions AS
-SELECT person_id, known_moment(instant, wall, timed) AS began
-FROM staged_conditions WHERE status NOT IN ('entered-in-error', 'refuted') AND wall IS NOT NULL;
+SELECT person_id, known_moment(instant, wall, timed) AS began, had_by FROM judged_conditions WHERE dropped IS NULL;
 
 CREATE TABLE observed (person_id VARCHAR, from_day DATE, to_day DATE);

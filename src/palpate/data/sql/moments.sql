@@ -1,7 +1,8 @@
 -- Moments in time, as hospitals record them: with the time of day or without, and in several notations of dates.
 -- A moment is a STRUCT: `instant` for comparing (UTC where the source has time zones), `wall` as the hospital's clock showed
--- it, `day` as the hospital dated it, and `timed`: whether the time of day is known. Midnight to the second counts as unknown, because most databases
--- fill a missing time with it. Where one of two moments has no time of day, their days are compared.
+-- it, `day` as the hospital dated it, and `timed`: whether the time of day is known. Midnight to the second counts as
+-- unknown, because most databases fill a missing time with it; not in FHIR, where a date can be written without a time.
+-- Where one of two moments has no time of day, their days are compared.
 -- The variable `dates` says how 7/8/2039 is read: mdy or dmy.
 
 CREATE MACRO slashed(cell) AS
@@ -59,6 +60,9 @@ CREATE MACRO not_after(a, b, same_day) AS
 CREATE MACRO within_days(a, b, days) AS
     CASE WHEN a.timed AND b.timed THEN b.instant <= a.instant + to_days(days::INTEGER)
          ELSE b.day <= a.day + days::INTEGER END;
+
+-- What a is sorted by beside b.
+CREATE MACRO beside(a, b) AS CASE WHEN a.timed AND b.timed THEN a.instant ELSE a.wall END;
 
 CREATE MACRO later_by(a, hours) AS {
     'instant': a.instant + to_seconds(hours * 3600), 'wall': a.wall + to_seconds(hours * 3600), 'timed': a.timed,

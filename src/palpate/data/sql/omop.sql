@@ -103,7 +103,8 @@ WITH sought AS (
 )
 SELECT
     need_key(person_id, 'condition_occurrence', 'person_id') AS person_id,
-    moment(condition_start_date, condition_start_datetime, 'condition_occurrence', 'condition_start_date', 'condition_start_datetime') AS began
+    moment(condition_start_date, condition_start_datetime, 'condition_occurrence', 'condition_start_date', 'condition_start_datetime') AS began,
+    NULL::DATE AS had_by
 FROM condition_occurrence
 SEMI JOIN sought
   ON sought.concept = as_id(condition_concept_id, 'condition_occurrence', 'condition_concept_id');

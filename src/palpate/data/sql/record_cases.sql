@@ -33,15 +33,19 @@ returns AS (
      AND there.wanted
      AND not_after(later_by(here.moment, $gap_hours), there.began, $gap_hours = 0)
      AND within_days(here.moment, there.began, $days)
-     AND ($cases = 'notes' OR (there.began.wall, coalesce(there.ended.wall, 'infinity'::TIMESTAMP), there.visit_id)
-          > (here.began.wall, coalesce(here.ended.wall, 'infinity'::TIMESTAMP), here.visit_id))
+     AND ($cases = 'notes'
+          OR (beside(there.began, coalesce(here.began, here.ended)),
+              coalesce(beside(there.ended, here.ended), 'infinity'::TIMESTAMP), there.visit_id)
+           > (beside(coalesce(here.began, here.ended), there.began),
+              coalesce(beside(here.ended, there.ended), 'infinity'::TIMESTAMP), here.visit_id))
     WHERE $outcome = 'readmission'
 ),
 diagnosed AS (
     SELECT
         here.case_id,
-        bool_or(not_after(there.began, here.moment, true)) AS before,
-        bool_or(NOT not_after(there.began, here.moment, true) AND within_days(here.moment, there.began, $days)) AS after
+        bool_or(not_after(there.began, here.moment, true) OR there.had_by < here.moment.day) AS before,
+        bool_or(NOT not_after(there.began, here.moment, true) AND within_days(here.moment, there.began, $days)
+                AND coalesce(there.had_by >= here.moment.day, true)) AS after
     FROM events AS here JOIN conditions AS there USING (person_id)
     WHERE $outcome = 'condition'
     GROUP BY here.case_id

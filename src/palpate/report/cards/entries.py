@@ -15,6 +15,8 @@ class Statement(NamedTuple):
     source: str
     number: Mapping[str, Any] | None = None
     """The estimate itself, for formats that take data: name, value, low, high, n."""
+    needs: str = ""
+    """The fact without which it can't be told."""
 
 
 class Unwritten(NamedTuple):
@@ -60,13 +62,15 @@ class Wells(NamedTuple):
     def item(self, name: str, asks: str, section: str, keys: Sequence[str]) -> Item:
         """The item that takes its text from these keys, measured ones and facts."""
         statements: list[Statement] = []
-        missing: list[Unwritten] = []
+        open_ones: list[str] = []
         for key in keys:
             if key in self.measured:
                 statements += self.measured[key]
+                open_ones += [each.needs for each in self.measured[key] if each.needs]
             elif key in self.facts:
                 statements.append(Statement(str(self.facts[key]), f"{self.facts_file}: {key}"))
             else:
-                known = known_facts()[key]
-                missing.append(Unwritten(key, known.who, known.asks))
-        return Item(name, asks, section, tuple(statements), tuple(missing))
+                open_ones.append(key)
+        known = known_facts()
+        missing = tuple(Unwritten(key, known[key].who, known[key].asks) for key in dict.fromkeys(open_ones))
+        return Item(name, asks, section, tuple(statements), missing)

@@ -209,11 +209,8 @@ def _of_kind(run: Run, kinds: Any, kind: str, of: Any) -> tuple[Statement, ...]:
     """What was measured on cohorts of one kind; which cohort is of which kind only people know."""
     names = [str(cohort["name"]) for cohort in run.cohorts]
     if kinds is None:
-        text = (
-            f"This run has numbers, but whether its cases are {kind} data is for the validation team to say "
-            f"(`{EVALUATION_KIND}` of the facts file)."
-        )
-        return (Statement(text, "manifest.json: cohorts"),)
+        text = f"This run has numbers, but nobody has said whether its cases are {kind} data."
+        return (Statement(text, "manifest.json: cohorts", needs=EVALUATION_KIND),)
     of_kind = [name for name in names if (kinds.get(name) if isinstance(kinds, Mapping) else kinds) == kind]
     if not of_kind:
         open_ones = [name for name in names if isinstance(kinds, Mapping) and name not in kinds]

@@ -28,7 +28,7 @@ from palpate.workbench.jobs import can_run, jobs_of, run_again
 from palpate.workbench.notes import notes_of, source_of
 from palpate.workbench.people import COORDINATOR, REVIEWER, Person
 from palpate.workbench.runs import attachment
-from palpate.workbench.sections import Bench, BenchSection, Door, Visit
+from palpate.workbench.sections import Bench, BenchSection, Door, Visit, read_number
 from palpate.workbench.shelf import find_config
 
 _AUDIT = "characteristics"
@@ -70,8 +70,8 @@ def _review_page(visit: Visit) -> Response:
     _require_notes(visit)
     sample, store = _sample(visit), visit.bench.store
     given = marks.marks_of(store, sample.id, visit.person.id)
-    asked = visit.query("at")
-    at = int(asked) if asked.isdecimal() and int(asked) < sample.n else _next(sample, given, -1)
+    asked = read_number(visit.query("at"))
+    at = asked if asked is not None and 0 <= asked < sample.n else _next(sample, given, -1)
     values: dict[str, Any] = {
         "sample": sample,
         "at": at,

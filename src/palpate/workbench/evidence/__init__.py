@@ -23,7 +23,7 @@ from palpate.workbench.evidence.passages import LONGEST_WORDS, locate, passages
 from palpate.workbench.notes import all_notes
 from palpate.workbench.people import CODER, COORDINATOR
 from palpate.workbench.runs import attachment, shelf_of
-from palpate.workbench.sections import Bench, BenchSection, Door, Visit
+from palpate.workbench.sections import Bench, BenchSection, Door, Visit, read_number
 
 _BOTH = (COORDINATOR, CODER)
 _SAID = ("saved", "why_asked", "undone", "nothing")
@@ -78,11 +78,11 @@ def _next(places: list[int], given: decisions.Decisions, after: int) -> int:
 def _page(visit: Visit, *, judge: bool) -> Response:
     _require_notes(visit)
     found, store = _set(visit), visit.bench.store
-    places, asked = _asked_places(visit, found, judge), visit.query("at")
+    places, asked = _asked_places(visit, found, judge), read_number(visit.query("at"))
     if not places:
         return visit.go(f"/evidence/{found.id}/progress")
     given = _own(visit, found, judge)
-    at = int(asked) if asked.isdecimal() and int(asked) in places else _next(places, given, -1)
+    at = asked if asked is not None and asked in places else _next(places, given, -1)
     beside = decisions.items_of_set(store, found.id, place=at)
     span = next(each for each in beside if each.place == at)
     note = decisions.notes_of_set(store, found.id, span.note)[0]

@@ -141,7 +141,7 @@ def delete_set(store: BenchStore, number: int) -> None:
         for table, key in (("entries", "number"), ("items", "number"), ("notes", "number"), ("sets", "id")):
             db.execute(f"DELETE FROM evidence_{table} WHERE {key} = ?", (number,))
 
-    store.write(change)
+    store.forget(change)
 
 
 def close_set(store: BenchStore, number: int, *, closed: bool) -> None:

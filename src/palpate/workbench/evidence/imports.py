@@ -78,6 +78,9 @@ def read_file(name: str, content: bytes, how: ReadHow, *, by_model: bool) -> lis
         except InputError as error:
             hint = None if error.hint is None else _OPTION.sub(r"the field \1", error.hint)
             raise InputError(error.problem, row=error.row, column=error.column, hint=hint) from None
+        except OSError:
+            hint = "give files and folders short names, and no file the name of a folder"
+            raise InputError("the file could not be unpacked", hint=hint) from None
 
 
 def _unpacked(content: bytes) -> dict[str, bytes]:

@@ -172,12 +172,13 @@ def _ask(visit: Visit) -> Response:
         group=group,
         sentence=visit.field("sentence", longest=500),
     )
-    changed = changes.change_note(written if written.strip() else note, wanted)
+    written = written if written.strip() else note
+    changed = changes.change_note(written, wanted)
     models = models_of(visit.bench)
     answers = models.ask([note, changed.text], _threshold(visit))
     values: dict[str, Any] = {
         "told": changed.told,
-        "parts": changes.differences(note, changed.text),
+        "parts": changes.differences(note, written, changed),
         "rows": compare(answers),
         "problems": [(answer.name, answer.problem) for answer in answers if answer.problem],
         "shown": _shown(models, answers, changed.text) if visit.field("highlights") else [],
@@ -241,7 +242,7 @@ def _kept_page(visit: Visit) -> Response:
 
 def _forget(visit: Visit) -> Response:
     row = _own(visit)
-    visit.write(lambda db: db.execute("DELETE FROM whatif_kept WHERE id = ?", (row["id"],)) and None)
+    visit.bench.store.forget(lambda db: db.execute("DELETE FROM whatif_kept WHERE id = ?", (row["id"],)) and None)
     visit.log("forgot a what-if")
     return visit.go("/whatif")
 

@@ -20,7 +20,7 @@ from palpate.workbench.jobs import can_run, jobs_of, run_again
 from palpate.workbench.notes import notes_of
 from palpate.workbench.people import COORDINATOR, RATER
 from palpate.workbench.runs import attachment, shelf_of
-from palpate.workbench.sections import Bench, BenchSection, Door, Visit
+from palpate.workbench.sections import Bench, BenchSection, Door, Visit, read_number
 from palpate.workbench.words import ratings
 from palpate.workbench.words.ratings import WordSheet
 
@@ -57,8 +57,8 @@ def _rate_page(visit: Visit) -> Response:
     sheet, person = _sheet(visit), visit.person
     scores = ratings.scores_of(visit.bench.store, sheet.id, person.id)
     order = ratings.own_order(sheet, person.id)
-    asked = visit.query("at")
-    at = int(asked) if asked.isdecimal() and int(asked) < len(order) else _next(order, scores, -1)
+    asked = read_number(visit.query("at"))
+    at = asked if asked is not None and 0 <= asked < len(order) else _next(order, scores, -1)
     notes = notes_of(visit.bench)
     examples = () if notes is None else notes.examples(sheet.words[order[at]])
     if examples:
@@ -108,13 +108,13 @@ def _list_page(visit: Visit) -> Response:
     sheet, person = _sheet(visit), visit.person
     scores = ratings.scores_of(visit.bench.store, sheet.id, person.id)
     order = ratings.ranking(sheet, person.id, scores)
-    moved = visit.query("moved")
+    moved = read_number(visit.query("moved"))
     values: dict[str, Any] = {
         "sheet": sheet,
         "rows": [(place, sheet.words[place], scores.get(place)) for place in order],
         "ranked": len(scores) == len(order),
         "entry": secrets.token_hex(8),
-        "moved": int(moved) if moved.isdecimal() else -1,
+        "moved": -1 if moved is None else moved,
         "how": visit.query("how") if visit.query("how") in ("up", "down", "to") else "",
     }
     return visit.page("words/order.html.j2" if visit.is_part else "words/list.html.j2", **values)

@@ -34,7 +34,7 @@ def by_hand(value: float, *, center: float, width: float) -> float:
     return ((value - (center - 0.5)) / (width - 1) + 0.5) * 255
 
 
-@pytest.mark.parametrize(("slope", "intercept"), [(1, 0), (0.684, 200), (2, -1024)])
+@pytest.mark.parametrize(("slope", "intercept"), [(1, 0), (0.684, 200), (2, -1024), (-1, 4095)])
 @pytest.mark.parametrize("photometric", ["MONOCHROME1", "MONOCHROME2"])
 def test_rescale_window_and_inversion_are_the_standards(
     tmp_path: Path, slope: float, intercept: float, photometric: str

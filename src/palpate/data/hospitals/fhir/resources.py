@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import re
+from calendar import monthrange
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any, NamedTuple
 
 import polars as pl
 
 from palpate.data.hospitals.fhir import Json, Line
+from palpate.errors import CohortError
 
 RACE = "http://hl7.org/fhir/us/core/StructureDefinition/us-core-race"
 ETHNICITY = "http://hl7.org/fhir/us/core/StructureDefinition/us-core-ethnicity"
 WRONG = "entered-in-error"
 _MOMENT = {"instant": pl.Datetime("us"), "wall": pl.Datetime("us"), "timed": pl.Boolean()}
 _TEXT = pl.String()
+_PARTIAL = re.compile(r"(\d{4})(?:-(\d{2}))?")
+_DAY = len("2015-02-07")
 SCHEMAS: dict[str, dict[str, Any]] = {
     "patients": {
         **{"id": _TEXT, "birth": pl.Datetime("us"), "gender": _TEXT, "race": _TEXT, "ethnicity": _TEXT},
@@ -25,12 +29,18 @@ SCHEMAS: dict[str, dict[str, Any]] = {
         **{"id": _TEXT, "person_id": _TEXT, "kind": _TEXT, "status": _TEXT, "expired": pl.Boolean(), **_MOMENT},
         **{f"end_{name}": kind for name, kind in _MOMENT.items()},
     },
-    "conditions": {"person_id": _TEXT, "status": _TEXT, **_MOMENT},
+    "conditions": {
+        **{"id": _TEXT, "person_id": _TEXT, "status": _TEXT, "chosen": pl.Boolean(), "had_by": pl.Date()},
+        **_MOMENT,
+    },
     "documents": {
         **{"resource": _TEXT, "id": _TEXT, "person_id": _TEXT, "visit_id": _TEXT, "status": _TEXT},
         **{"category": _TEXT, "chosen": pl.Boolean(), "text": _TEXT, **_MOMENT},
     },
-    "observations": {"person_id": _TEXT, "status": _TEXT, "code": _TEXT, "value": pl.Float64(), **_MOMENT},
+    "observations": {
+        **{"id": _TEXT, "person_id": _TEXT, "status": _TEXT, "code": _TEXT, "value": pl.Float64()},
+        **_MOMENT,
+    },
 }
 
 Row = tuple[object, ...]
@@ -46,21 +56,37 @@ class Moment(NamedTuple):
 
 def moment(value: object, line: Line) -> Moment:
     """A FHIR date or time. Of a month or a year without a day, and of nothing, nothing is known."""
-    if value is None or re.fullmatch(r"\d{4}(-\d{2})?", str(value)):
+    if value is None or _PARTIAL.fullmatch(str(value)):
         return Moment()
     try:
         at = datetime.fromisoformat(str(value))
         wall = at.replace(tzinfo=None)
         instant = wall if at.tzinfo is None else at.astimezone(UTC).replace(tzinfo=None)
     except (ValueError, OverflowError):  # which the first and the last day of all can make
-        hint = "FHIR writes 2015-02-07 or 2015-02-07T13:28:17-05:00"
-        raise line.error("has a time that can't be read", hint) from None
-    return Moment(instant, wall, (wall.hour, wall.minute, wall.second, wall.microsecond) != (0, 0, 0, 0))
+        raise _unreadable(line) from None
+    return Moment(instant, wall, len(str(value)) > _DAY)  # midnight is a time too, if it is written
+
+
+def _unreadable(line: Line) -> CohortError:
+    hint = "FHIR writes 2015-02-07 or 2015-02-07T13:28:17-05:00"
+    return line.error("has a time that can't be read", hint)
 
 
 def first_moment(values: Sequence[object], line: Line) -> Moment:
     """The first of several times that is known."""
     return next((found for value in values if (found := moment(value, line)).wall is not None), Moment())
+
+
+def last_day(values: Sequence[object], line: Line) -> date | None:
+    """The last day of the first of several times that is stated, if that is a month or a year."""
+    partial = _PARTIAL.fullmatch(next((str(value) for value in values if value is not None), ""))
+    if partial is None:
+        return None
+    year, month = int(partial[1]), int(partial[2] or 12)
+    try:
+        return date(year, month, monthrange(year, month)[1])
+    except ValueError:
+        raise _unreadable(line) from None
 
 
 def reference(value: object) -> str | None:
@@ -154,22 +180,25 @@ def encounter(line: Line) -> Row:
     return (need_id(line), need_patient(line), kind, status_of(one), expired, *began, *ended)
 
 
-def condition(line: Line) -> Row:
+def condition(line: Line, *, chosen: bool) -> Row:
     """A row of `conditions`."""
     one = line.resource
     onset = (one.get("onsetDateTime"), (one.get("onsetPeriod") or {}).get("start"), one.get("recordedDate"))
-    return (need_patient(line), status_of(one), *first_moment(onset, line))
+    had_by = last_day(onset, line)
+    return (need_id(line), need_patient(line), status_of(one), chosen, had_by, *first_moment(onset, line))
 
 
-def observation(line: Line, wanted: re.Pattern[str]) -> Row | None:
-    """A row of `observations`, if it has a number."""
+def observation(line: Line, wanted: re.Pattern[str]) -> Row:
+    """A row of `observations`, with its code and its number, if it has them."""
     one = line.resource
     value = (one.get("valueQuantity") or {}).get("value", one.get("valueInteger"))
-    if not isinstance(value, int | float):
-        return None
-    code = next(code for system, code, _ in codings(one.get("code")) if wanted.fullmatch(code) or wanted.fullmatch(f"{system}|{code}"))  # fmt: skip  # noqa: E501
+    number = float(value) if isinstance(value, int | float) else None
+    stated = list(codings(one.get("code")))
+    by_code = [code for system, code, _ in stated if code and (wanted.fullmatch(code) or wanted.fullmatch(f"{system}|{code}"))]  # fmt: skip  # noqa: E501
+    by_name = [code or display for _, code, display in stated if display and wanted.fullmatch(display)]
+    code = next(iter(by_code + by_name), None)
     taken = (one.get("effectiveDateTime"), (one.get("effectivePeriod") or {}).get("end"), one.get("issued"))
-    return (need_patient(line), status_of(one), code, float(value), *first_moment(taken, line))
+    return (need_id(line), need_patient(line), status_of(one), code, number, *first_moment(taken, line))
 
 
 def document(line: Line) -> tuple[Row, Moment, list[Any]]:

@@ -105,7 +105,7 @@ def _shown(film: Any, stored: NDArray[Any]) -> Grey:
         low, high, values = 0.0, float(2 ** int(film.BitsStored) - 1), stored
     else:
         low, high, values = _windowed(film, stored, ~padded)
-    grey = np.clip((values - low) / (high - low if high > low else 1.0), 0.0, 1.0) * 255
+    grey = np.clip((values - low) / (high - low if high != low else 1.0), 0.0, 1.0) * 255
     shape = str(film.get("PresentationLUTShape") or "").strip().upper()
     if film.PhotometricInterpretation == "MONOCHROME1" or shape == "INVERSE":
         grey = 255 - grey
