@@ -111,7 +111,7 @@ def test_times_that_stray_from_their_dates(tmp_path: Path) -> None:
     assert "Note 13." not in texts(built)["1"]
     assert "1 times were of another day than their dates; the dates are used" in built.cohort.facts
     # In UTC the visit ended on the 7th, but at the hospital on the 6th: a note of the 7th is later.
-    tables = {"PERSON": [person(1), person(99)], "VISIT_OCCURRENCE": [visit(1, 1, 0, 5), LAST["VISIT_OCCURRENCE"][0]]}
+    tables = {"PERSON": [person(1), person(99)], "VISIT_OCCURRENCE": [visit(1, 1, 0, 5), visit(99, 99, 4000, 4001)]}
     tables["NOTE"] = [note(11, 1, 1, 1, timed=False), note(12, 1, 6, 1, timed=False)]
     for row in tables["VISIT_OCCURRENCE"]:
         row |= {name: f"{at.isoformat()}Z" for name, at in row.items() if isinstance(at, datetime)}
