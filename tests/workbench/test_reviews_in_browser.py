@@ -16,7 +16,7 @@ from .test_evidence import TEXT, decide, imported, run
 playwright = pytest.importorskip("playwright.sync_api")
 from playwright.sync_api import Browser, BrowserContext, Page  # noqa: E402
 
-from .test_in_browser import AXE, axe, browser, enter  # noqa: E402
+from .test_in_browser import AXE, browser, enter  # noqa: E402
 
 __all__ = ["axe", "browser", "run"]  # fixtures
 pytestmark = [
