@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, BrowserContext, Page  # noqa: E402
 
 from .test_in_browser import AXE, browser, enter  # noqa: E402
 
-__all__ = ["axe", "browser", "run"]  # fixtures
+__all__ = ["browser", "run"]  # fixtures
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.skipif(find_chromium() is None, reason="chromium is not installed"),
