@@ -215,7 +215,7 @@ class Bench:
     def __init__(
         self, audit: Characteristics, n: int, n_labels: int = 1, notes: int = 1, *, smokers: bool = False
     ) -> None:
-        """Smokers have smoked for up to 45 years, so that they can't have every age."""
+        """Smokers have smoked for up to 40 years, so that they can't have every age."""
         self.n, self.n_labels, self.notes = n, n_labels, notes
         rows, labels = n * notes, [f"label {j}" for j in range(n_labels)]
         frame = pl.DataFrame(
@@ -223,7 +223,7 @@ class Bench:
                 "case_id": [f"c{k}" for k in range(rows)],
                 "patient_id": [f"p{k // notes}" for k in range(rows)],
                 "text": [
-                    f"Patient is a 59 year old man who fell. He has smoked for {1 + k % 45} years."
+                    f"Patient is a 59 year old man who fell. He has smoked for {1 + k % 40} years."
                     if smokers
                     else f"Patient is a {40 + k % 20} year old man who fell."
                     for k in range(rows)
