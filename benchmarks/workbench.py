@@ -1,13 +1,17 @@
 """The workbench under fifty raters, and how fast what-if answers: `python benchmarks/workbench.py`.
 
 A real `palpate serve` on 127.0.0.1, with SQLite on disk (`synchronous=FULL`). Fifty raters rate a word every half
-second, each waiting for the answer; p95 must stay below 300 ms, and what-if of two tf-idf models below 200 ms. Entries
-that are committed together (`BenchStore`) are compared with one commit per entry.
+second, and then as fast as they are answered, each waiting for the answer; p95 must stay below 300 ms both times, and
+what-if of two tf-idf models below 200 ms. The raters share the machine with the server, so they are plain sockets: an
+HTTP library costs more processor time per request than the server itself. What the server takes per rating in
+processor time is printed, too, because it does not depend on what else runs. Entries that are committed together
+(`BenchStore`) are compared with one commit per entry.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import socket
 import sqlite3
@@ -90,26 +94,59 @@ async def enter(url: str, token: str) -> tuple[httpx.AsyncClient, str]:
     return client, found[1] if found else ""
 
 
+class PlainRater:
+    """A connection that posts ratings and reads the answers: no more than a browser's socket does."""
+
+    def __init__(self, url: str, cookie: str, csrf: str) -> None:
+        self.host, self._csrf = url.removeprefix("http://"), csrf
+        self._head = (
+            f"POST /words/1/rate HTTP/1.1\r\nHost: {self.host}\r\nOrigin: {url}\r\nCookie: palpate={cookie}\r\n"
+            "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: "
+        )
+
+    async def open(self) -> None:
+        host, _, port = self.host.partition(":")
+        self._reader, self._writer = await asyncio.open_connection(host, int(port))
+
+    async def rate(self, at: int, entry: str) -> None:
+        body = f"csrf={self._csrf}&at={at}&score={1 + at % 5}&entry={entry}"
+        self._writer.write(f"{self._head}{len(body)}\r\n\r\n{body}".encode())
+        head = await self._reader.readuntil(b"\r\n\r\n")
+        if not head.startswith(b"HTTP/1.1 303") or b"content-length: 0" not in head:
+            raise RuntimeError(f"refused: {head[:20]!r}")
+
+    def close(self) -> None:
+        self._writer.close()
+
+
 async def rate(url: str, tokens: dict[str, str], pause: float, turn: str) -> list[float]:
     """Seconds that each rating took, of all raters at once."""
-    people = [await enter(url, token) for name, token in tokens.items() if name != "coordinator"]
+    raters = []
+    for name, token in tokens.items():
+        if name != "coordinator":
+            client, csrf = await enter(url, token)
+            raters.append(PlainRater(url, client.cookies["palpate"], csrf))
+            await client.aclose()
+            await raters[-1].open()
     times: list[float] = []
 
-    async def one(client: httpx.AsyncClient, csrf: str, offset: float) -> None:
+    async def one(rater: PlainRater, offset: float) -> None:
         await asyncio.sleep(offset)
         for at in range(WORDS):
-            form = {"csrf": csrf, "at": at, "score": 1 + at % 5, "entry": f"{turn}{at}"}
             begun = time.perf_counter()
-            answer = await client.post("/words/1/rate", data=form)
+            await rater.rate(at, f"{turn}{at}")
             times.append(time.perf_counter() - begun)
-            if answer.status_code != 303:
-                raise RuntimeError(f"refused: {answer.status_code}")
             await asyncio.sleep(max(0.0, pause - times[-1]))
+        rater.close()
 
-    await asyncio.gather(*(one(*person, offset=pause * k / RATERS) for k, person in enumerate(people)))
-    for client, _ in people:
-        await client.aclose()
+    await asyncio.gather(*(one(rater, offset=pause * k / RATERS) for k, rater in enumerate(raters)))
     return times
+
+
+def processor_time(process: subprocess.Popen[str]) -> float:
+    """Seconds of processor time that a process has taken."""
+    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 async def ask(url: str, token: str, note: str, *, highlights: bool) -> float:
@@ -180,7 +217,9 @@ def main() -> None:
             plain = asyncio.run(ask(url, tokens["coordinator"], note, highlights=False))
             shaded = asyncio.run(ask(url, tokens["coordinator"], note, highlights=True))
             paced = np.quantile(asyncio.run(rate(url, tokens, PAUSE, "a")), [0.5, 0.95])
+            before = processor_time(process)
             flat_out = np.quantile(asyncio.run(rate(url, tokens, 0.0, "b")), [0.5, 0.95])
+            taken = (processor_time(process) - before) / (RATERS * WORDS)
         finally:
             process.terminate()
             process.wait()
@@ -189,9 +228,10 @@ def main() -> None:
         f"{RATERS} raters, one rating each per {PAUSE} s: median {1000 * paced[0]:.0f} ms, p95 {1000 * paced[1]:.0f} ms"
     )
     print(f"{RATERS} raters, as fast as they can: median {1000 * flat_out[0]:.0f} ms, p95 {1000 * flat_out[1]:.0f} ms")
+    print(f"processor time of the server per rating, with a 20th of signing in: {1000 * taken:.2f} ms")
     print(f"what-if, two tf-idf models, 300 words: {1000 * plain:.0f} ms; with highlights {1000 * shaded:.0f} ms")
     print(f"entries committed together: {ratio:.1f} times as fast as one by one")
-    if paced[1] > MOST_P95 or plain > MOST_WHATIF:
+    if max(paced[1], flat_out[1]) > MOST_P95 or plain > MOST_WHATIF:
         sys.exit("too slow")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import random
 import resource
 import signal
@@ -16,15 +17,20 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from palpate.errors import PalpateError
-from reliability.readers import BY_NAME, READERS, Reader
+from reliability.readers import BY_NAME, READERS
+from reliability.seeds import Reader
 
 CORPUS = Path(__file__).parent / "corpus"
 SECONDS = 10
+MEGABYTES = 1024
+"""How much memory may grow over all inputs of a process, the largest of them included."""
+MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None  # noqa: PTH112
+"""Files that are read once need no disk."""
 _REFUSED = 2
 _TOKENS = [
     *(b'"', b"'", b",", b";", b"\t", b"\n", b"\r", b"\r\n", b"\x00", b"\xff", b"\xef\xbb\xbf", b"\xed\xa0\x80", b"\\"),
@@ -53,6 +59,7 @@ _TOKENS = [
         b"\xe2\x80\xae",
         b"a" * 5000,
         b"[" * 300,
+        b"[" * 3000,
         b"{a: " * 300,
         b"\n" * 50,
     ),
@@ -172,6 +179,7 @@ def attempt(reader: Reader, content: bytes, folder: Path) -> str | None:
     file.write_bytes(content)
     signal.signal(signal.SIGPROF, _too_slow)  # of the processor's time: the machine may be busy
     signal.setitimer(signal.ITIMER_PROF, SECONDS)
+    signal.setitimer(signal.ITIMER_VIRTUAL, 3 * SECONDS)  # ends the process where compiled code does not come back
     try:
         reader.read(file)
     except PalpateError as error:
@@ -187,6 +195,7 @@ def attempt(reader: Reader, content: bytes, folder: Path) -> str | None:
         return f"{type(error).__name__} in {Path(at.filename).name}:{at.lineno} {at.name}"
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
     return None
 
 
@@ -194,10 +203,21 @@ def _too_slow(*_: object) -> None:
     raise TimeoutError
 
 
-def _in_turn(readers: list[Reader]) -> list[Reader]:
-    """The readers in the order in which they get inputs, slow ones more rarely."""
-    quick, slow = ([reader for reader in readers if reader.slow is kind] for kind in (False, True))
-    return quick * (20 if slow and quick else 1) + slow
+def in_turn(readers: Sequence[Reader]) -> list[Reader]:
+    """One round: the readers in the order in which they get inputs, each as often as its share says, evenly spread."""
+    most = max(reader.share for reader in readers)
+    return [
+        reader
+        for turn in range(most)
+        for reader in readers
+        if (turn + 1) * reader.share // most > turn * reader.share // most
+    ]
+
+
+def _seeds_of(reader: Reader) -> tuple[bytes, ...]:
+    """What a reader can read, and what once was wrong for it."""
+    kept = sorted(CORPUS.glob(f"{reader.name.replace(' ', '_')}--*"))
+    return (*reader.seeds, *(file.read_bytes() for file in kept))
 
 
 def fuzz(
@@ -215,17 +235,18 @@ def fuzz(
     The counts, and the findings by kind. `place` always has the number of the input that is tried.
     """
     began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    readers = _in_turn([BY_NAME[name] for name in only] or list(READERS))
+    readers = in_turn([BY_NAME[name] for name in only] or READERS)
+    seeds = {reader.name: _seeds_of(reader) for reader in readers}
     everything = tuple(seed for reader in READERS for seed in reader.seeds)
     found: dict[tuple[str, str], bytes] = {}
     k = first
-    with tempfile.TemporaryDirectory(prefix="palpate-fuzz-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="palpate-fuzz-", dir=MEMORY) as scratch:
         while k < n and time.monotonic() < began + 60 * minutes:
             if place is not None:
                 place.write_text(str(k))
             dice, reader = random.Random(f"{seed} {k}"), readers[k % len(readers)]
-            others = reader.seeds if dice.random() < 0.7 else everything
-            content = mutate(dice.choice(reader.seeds), others, dice)
+            own = seeds[reader.name]
+            content = mutate(dice.choice(own), own if dice.random() < 0.7 else everything, dice)
             wrong = attempt(reader, content, Path(scratch))
             if wrong is not None and (reader.name, wrong) not in found:
                 found[reader.name, wrong] = content
@@ -233,10 +254,18 @@ def fuzz(
                 _keep(reader, content, keep)
             k += 1
             if k % 10_000 == 0:
-                print(f"{k:,} inputs, {time.monotonic() - began:.0f} s", flush=True)
-    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    counts = {"inputs": k - first, "readers": len(set(readers)), "grown_mb": grown // 1024}
-    return {**counts, "seconds": round(time.monotonic() - began), "findings": sorted(map(str, found))}
+                used = f"{time.process_time():.0f} s of processor time, {_grown(before)} MB more"
+                print(f"{k:,} inputs, {time.monotonic() - began:.0f} s, {used}", flush=True)
+    findings = sorted(map(str, found)) + [
+        f"memory grew by {grown} MB" for grown in [_grown(before)] if grown > MEGABYTES
+    ]
+    counts = {"inputs": k - first, "readers": len(set(readers)), "grown_mb": _grown(before)}
+    return {**counts, "seconds": round(time.monotonic() - began), "findings": findings}
+
+
+def _grown(before: int) -> int:
+    """By how many megabytes the most memory that this process ever had is above what it was."""
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024
 
 
 def _keep(reader: Reader, content: bytes, folder: Path | None) -> None:
@@ -254,12 +283,14 @@ def fuzz_apart(
     """
     began, first, ended, grown = time.monotonic(), 0, 0, 0
     findings: list[str] = []
-    with tempfile.TemporaryDirectory(prefix="palpate-fuzz-") as scratch:
+    environment = {**os.environ, "POLARS_MAX_THREADS": "1", "PYTHONWARNINGS": "ignore"}  # tiny files: threads only wait
+    with tempfile.TemporaryDirectory(prefix="palpate-fuzz-", dir=MEMORY) as scratch:
         place, out = Path(scratch) / "place", Path(scratch) / "out"
         while first < n and (left := minutes - (time.monotonic() - began) / 60) > 0:
             asked = {"n": n, "seed": seed, "only": list(only), "minutes": left, "first": first, "place": str(place)}
             asked |= {"keep": None if keep is None else str(keep), "out": str(out)}
-            ran = subprocess.run([sys.executable, "-m", "reliability.fuzz", json.dumps(asked)], stderr=subprocess.PIPE)
+            command = [sys.executable, "-m", "reliability.fuzz", json.dumps(asked)]
+            ran = subprocess.run(command, stderr=subprocess.PIPE, env=environment)
             reached = int(place.read_text())
             if ran.returncode == 0:
                 told = json.loads(out.read_text())

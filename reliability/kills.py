@@ -1,4 +1,8 @@
-"""Runs that are killed at random instants: what they leave is finished with `--resume`, to the same bytes."""
+"""Runs that are killed at random instants: what they leave is finished with `--resume`, to the same bytes.
+
+Half of the kills come at any instant of a run, half shortly after it has reached a stage that was drawn before, so that
+short stages get theirs on a machine of any speed.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +13,21 @@ import shutil
 import signal
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from reliability.runs import Running, digest, left_alone, make_project, scratch_folder, start
+from reliability.runs import MARK, Running, digest, left_alone, make_project, scratch_folder, start
 
 WAYS: dict[str, tuple[str, ...]] = {"local": (), "workers": ("--workers", "2"), "ray": ("--ray", "local")}
-_STAGE = re.compile(r"^(reading|loading|planning|scoring|analysing|writing|Report)", re.MULTILINE)
-_SECONDS_FOR_ORPHANS = 20.0
+STAGES = ("reading", "loading", "planning", "scoring", "analysing", "writing")
+_ORDER = ("starting", *STAGES, "Report")
+_STAGE = re.compile(rf"^({'|'.join(_ORDER[1:])})", re.MULTILINE)
+_SECONDS_FOR_ORPHANS = {"local": 20.0, "workers": 20.0, "ray": 180.0}
+"""Ray's own agents (of its dashboard and environments) that lose their node while they start look for it again after 90
+seconds, and end then."""
+_MOST_PER_RUN = 12
+"""A run that is killed again and again is left alone after so many: on a machine that got slower it would never end."""
 
 
 def kill_runs(n: int, *, way: str = "local", seed: int = 0, minutes: float = 600.0) -> dict[str, Any]:
@@ -30,7 +41,8 @@ def kill_runs(n: int, *, way: str = "local", seed: int = 0, minutes: float = 600
         seconds = _seconds(place, WAYS[way])
         while stages.total() < n and time.monotonic() < began + 60 * minutes:
             folder = make_project(place / f"run{runs}")
-            kills, code, left = _killed_until_it_ends(folder, WAYS[way], dice, seconds, n - stages.total())
+            most = min(_MOST_PER_RUN, n - stages.total())
+            kills, code, left = _killed_until_it_ends(folder, way, dice, seconds, most)
             stages.update(kills)
             orphans += left
             codes[code] += 1
@@ -38,7 +50,8 @@ def kill_runs(n: int, *, way: str = "local", seed: int = 0, minutes: float = 600
                 differ += 1
                 shutil.copytree(folder, Path("build") / "different" / f"{way}{runs}", dirs_exist_ok=True)
             runs += 1
-            print(f"{stages.total()} kills, {runs} runs, {differ} differences, {orphans} orphans", flush=True)
+            so_far = f"{stages.total()} kills, {runs} runs, {differ} differences, {orphans} orphans"
+            print(f"{way}: {so_far}, {time.monotonic() - began:.0f} s: {dict(stages)}", flush=True)
             shutil.rmtree(folder)
     counts = {"kills": stages.total(), "runs": runs, "differences": differ, "orphans": orphans}
     return {"way": way, **counts, "exit_codes": dict(codes), "killed_while": dict(stages)}
@@ -54,48 +67,68 @@ def _seconds(place: Path, options: tuple[str, ...]) -> float:
 
 
 def _killed_until_it_ends(
-    folder: Path, options: tuple[str, ...], dice: random.Random, seconds: float, most: int
+    folder: Path, way: str, dice: random.Random, seconds: float, most: int
 ) -> tuple[list[str], int, int]:
     """The stages in which a run was killed, its exit code when it ended, and the processes that its kills left."""
     stages: list[str] = []
     left = 0
     while True:
-        running = start(folder, options)
-        code = running.wait(dice.uniform(0, 1.1 * seconds)) if len(stages) < most else running.ended()
+        running = start(folder, WAYS[way])
+        code = _waited(running, dice, seconds) if len(stages) < most else running.ended()
         if code is None:
             whole = dice.random() < 0.5
             running.kill(whole=whole)
             code = running.ended()
-            left += _orphans(running)
+            left += _orphans(running, _SECONDS_FOR_ORPHANS[way])
         if code != -signal.SIGKILL:
             return stages, code, left
+        stages.append(_stage(running))
+
+
+def _waited(running: Running, dice: random.Random, seconds: float) -> int | None:
+    """Wait until the instant of the kill; the exit code where the run has ended before."""
+    if dice.random() < 0.5:
+        return running.wait(dice.uniform(0, 1.1 * seconds))
+    wanted, after, until = dice.choice(STAGES), dice.uniform(0, 0.1 * seconds), time.monotonic() + 3 * seconds
+    while time.monotonic() < until and _ORDER.index(_stage(running)) < _ORDER.index(wanted):
+        code = running.wait(0)
+        if code is not None:
+            return code
+        time.sleep(0.005)
+    return running.wait(after)
+
+
+def _stage(running: Running) -> str:
+    """The last stage that a run has named."""
+    try:
         found = _STAGE.findall(running.said.read_text(errors="replace"))
-        stages.append(found[-1] if found else "starting")
+    except FileNotFoundError:  # not even its output was opened
+        found = []
+    return found[-1] if found else "starting"
 
 
-def _orphans(running: Running) -> int:
-    """Processes of the run's group that do not end by themselves; they are killed."""
-    until = time.monotonic() + _SECONDS_FOR_ORPHANS
-    while _in_group(running.pid):
+def _orphans(running: Running, seconds: float) -> int:
+    """Processes of the run that do not end by themselves; they are killed."""
+    until = time.monotonic() + seconds
+    while left := _left_of(running.pid):
         if time.monotonic() > until:
-            n = len(_in_group(running.pid))
-            running.kill()
-            return n
+            for pid in left:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            return len(left)
         time.sleep(0.05)
     return 0
 
 
-def _in_group(group: int) -> list[int]:
-    try:
-        os.killpg(group, 0)
-    except ProcessLookupError:
-        return []
+def _left_of(group: int) -> list[int]:
+    """The processes of a run's group, and those that it started in groups of their own, as Ray does."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
             state, _, of = (process / "stat").read_text().rpartition(")")[2].split()[:3]
+            marked = f"{MARK}={group}\0".encode() in (process / "environ").read_bytes()
         except OSError:
             continue
-        if int(of) == group and state != "Z":
+        if state != "Z" and (int(of) == group or marked):
             found.append(int(process.name))
     return found

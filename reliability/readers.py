@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import polars as pl
 
@@ -19,6 +18,7 @@ from palpate.config import load_config
 from palpate.data.annotations import mdace, uima_cas, webanno
 from palpate.data.annotations.evidence_tables import read_evidence, read_note_places
 from palpate.data.annotations.reviews import read_notes, read_review
+from palpate.data.annotations.webanno import LayerSpan
 from palpate.data.codes.gem_tables import read_cms
 from palpate.data.lexicons import read_ratings, read_replacements, read_words
 from palpate.data.lexicons.phrases import read_phrases
@@ -32,18 +32,8 @@ from palpate.perturb.robustness.own import load_perturbation
 from palpate.run.conditions import parse as parse_condition
 from palpate.run.directory import RunDirectory
 from palpate.run.execute.local import checked
-from reliability import hospitals
-
-
-class Reader(NamedTuple):
-    """A reader, and what it can read."""
-
-    name: str
-    suffix: str
-    read: Callable[[Path], object]
-    seeds: tuple[bytes, ...]
-    slow: bool = False
-    """Whether it takes many times as long as others: it then gets one input where they get twenty."""
+from reliability import hospitals, sheets, trained
+from reliability.seeds import Reader
 
 
 def _cohort(path: Path) -> object:
@@ -139,19 +129,12 @@ _WEBANNO = (
     b"#FORMAT=WebAnno TSV 3.3\n#T_SP=webanno.custom.Code|value|status\n\n\n#Text=He has fever .\n"
     b"1-1\t0-2\tHe\t_\t_\t\n1-2\t3-6\thas\t_\t_\t\n1-3\t7-12\tfever\tR50[1]\tdone[1]\t\n1-4\t13-14\t.\t_\t_\t\n"
 )
-_CAS = json.dumps(
-    {
-        "%TYPES": {},
-        "%FEATURE_STRUCTURES": [
-            {"%ID": 1, "%TYPE": "uima.cas.Sofa", "sofaNum": 1, "sofaID": "_InitialView", "sofaString": "He has fever."},
-            {"%ID": 2, "%TYPE": "webanno.custom.Code", "@sofa": 1, "begin": 7, "end": 12, "value": "R50"},
-        ],
-        "%VIEWS": {"_InitialView": {"%SOFA": 1, "%MEMBERS": [2]}},
-    }
-).encode()
+_CAS = uima_cas.write_json("He has fever.", [LayerSpan(7, 12, "webanno.custom.Code", {"value": "R50"})]).encode()
 _SUITE = b"""suite: mine
 about: A suite
 labels: {positive: adverse, negative: none}
+lexicons:
+  drug: [aspirin, {value: ibuprofen, article: none, kind: oral}]
 capabilities:
   - id: negation
     about: negated
@@ -164,7 +147,15 @@ capabilities:
 _SUITE_CSV = b"capability,label,template\nnegation,0,No {drug} gave me pain\nnegation,1,{drug} gave me a rash\n"
 _SUITE_JSONL = b'{"capability": "n", "label": 1, "text": "it hurt"}\n{"capability": "n", "label": 0, "text": "fine"}\n'
 _GEM = b"A000  0010  00000\nI10   4019  10000\nE119  25000 10000\n"
-_DEFINITION = b"name: housing\ngroups:\n  homeless: {words: [homeless, unhoused]}\n  housed: {words: [housed]}\n"
+_DEFINITION = rb"""name: smoking
+insert: [noun, section]
+sections: [Social History]
+headers: [Tobacco]
+groups:
+  none: {}
+  smoker: {sentence: [Smokes], phrase: [is a smoker], header: [current], signs: [patch], patterns: ['\d+ ppd']}
+  never: {adjective: [lifelong], sentence: [Never smoked], against: [cigar], against_patterns: ['pack(?:s|-years)']}
+"""
 _PERTURBATION = b"name: short\nabout: Abbreviations\nreplace: {hypertension: HTN, diabetes: DM}\n"
 _REVIEW = json.dumps(
     {"palpate_review": 1, "to": {"gender": "female"}, "marks": [{"note": 1, "altered": "ab", "mark": "right"}]}
@@ -190,39 +181,51 @@ def _predictions(path: Path) -> object:
 
 
 READERS = (
-    Reader("configuration", ".yaml", load_config, (_CONFIG,)),
-    Reader("set", ".txt", _settings, (b"n_replicates=300", b"labels=[sick, {a: 1}]")),
-    Reader("gate", ".txt", _gate, (b"no concern", b"performance.auroc >= 0.7", b"no drop in auroc from OLD")),
+    Reader("configuration", ".yaml", load_config, (_CONFIG,), share=80),
+    Reader("set", ".txt", _settings, (b"n_replicates=300", b"labels=[sick, {a: 1}]"), share=80),
+    Reader(
+        "gate",
+        ".txt",
+        _gate,
+        (
+            b"no concern",
+            b"performance.auroc >= 0.7",
+            b"performance.calibration is acceptable",
+        ),
+        share=80,
+    ),
     Reader("csv", ".csv", _cohort, (_CSV, _CSV.replace(b",", b";"))),
-    Reader("csv.gz", ".csv.gz", _cohort, (gzip.compress(_CSV, mtime=0),)),
+    Reader("csv.gz", ".csv.gz", _cohort, (gzip.compress(_CSV, mtime=0),), share=80),
     Reader("jsonl", ".jsonl", _cohort, (_JSONL,)),
     Reader("parquet", ".parquet", _cohort, (_parquet(),)),
     Reader("guess", ".csv", guess_table, (_CSV,)),
     Reader("notes", ".csv", read_notes, (_CSV,)),
-    Reader("suite", ".yaml", read_suite_file, (_SUITE,)),
+    Reader("suite", ".yaml", read_suite_file, (_SUITE,), share=80),
     Reader("suite.csv", ".csv", read_suite_file, (_SUITE_CSV,)),
-    Reader("suite.jsonl", ".jsonl", read_suite_file, (_SUITE_JSONL,)),
-    Reader("mdace", ".json", mdace.read_chart, (_CHART,)),
-    Reader("webanno", ".tsv", webanno.read, (_WEBANNO,)),
+    Reader("suite.jsonl", ".jsonl", read_suite_file, (_SUITE_JSONL,), share=80),
+    Reader("mdace", ".json", mdace.read_chart, (_CHART,), share=80),
+    Reader("webanno", ".tsv", webanno.read, (_WEBANNO,), share=80),
     Reader("cas", ".json", lambda path: uima_cas.read_json(path.read_bytes(), path), (_CAS,)),
-    Reader("gem", ".txt", read_cms, (_GEM,)),
+    Reader("gem", ".txt", read_cms, (_GEM,), share=80),
     Reader("words", ".csv", read_words, (b"word\nfever\ncough\n",)),
     Reader("ratings", ".csv", read_ratings, (b"word,a,b\nfever,1,5\ncough,2,\n",)),
-    Reader("replacements", ".csv", read_replacements, (b"word,replacement\nfever,chill\n",)),
-    Reader("phrases", ".yaml", read_phrases, (b"heart failure: [CHF, weak heart]\n",)),
+    Reader("replacements", ".csv", read_replacements, (b"word,replacement\nfever,chill\n",), share=80),
+    Reader("phrases", ".yaml", read_phrases, (b"heart failure: [CHF, weak heart]\n",), share=80),
     Reader("evidence", ".csv", read_evidence, (b"case_id,label,start,end,score\n1,I10,0,4,0.5\n",)),
     Reader("note places", ".csv", read_note_places, (b"case_id,note_id,category,start,end\n1,n1,ECG,0,4\n",)),
-    Reader("review", ".json", read_review, (_REVIEW,)),
-    Reader("definition", ".yaml", load_definition, (_DEFINITION,)),
-    Reader("perturbation", ".yaml", load_perturbation, (_PERTURBATION,)),
+    Reader("review", ".json", read_review, (_REVIEW,), share=80),
+    Reader("definition", ".yaml", load_definition, (_DEFINITION,), share=80),
+    Reader("perturbation", ".yaml", load_perturbation, (_PERTURBATION,), share=80),
     Reader("predictions", ".csv", _predictions, (b"case_id,sick\n1,0.5\n2,0.25\n",)),
-    Reader("model answer", ".json", _answers, (b"[[0.1, 0.2], [0.3, 0.4]]", b"[0.1, null]")),
-    Reader("run", ".json", _run, (_RUN,)),
+    Reader("model answer", ".json", _answers, (b"[[0.1, 0.2], [0.3, 0.4]]", b"[[0, 1], [1e-300, 0.5]]"), share=80),
+    Reader("run", ".json", _run, (_RUN,), share=80),
     Reader("meds tables", ".json", hospitals.meds_tables, hospitals.MEDS),
     Reader("meds shard", ".parquet", hospitals.meds_shard, hospitals.MEDS_SHARD),
-    Reader("meds", ".json", hospitals.meds, hospitals.MEDS_EVENTS, slow=True),
-    Reader("omop", ".txt", hospitals.omop, hospitals.OMOP, slow=True),
-    Reader("fhir", ".ndjson", hospitals.fhir, hospitals.FHIR, slow=True),
+    Reader("meds", ".json", hospitals.meds, hospitals.MEDS_EVENTS, share=1),
+    Reader("omop", ".txt", hospitals.omop, hospitals.OMOP, share=1),
+    Reader("fhir", ".ndjson", hospitals.fhir, hospitals.FHIR, share=1),
     Reader("dicom", ".dcm", hospitals.dicom, hospitals.DICOM),
+    *sheets.READERS,
+    *trained.READERS,
 )
 BY_NAME = {reader.name: reader for reader in READERS}

@@ -40,6 +40,8 @@ audits:
 """
 _SECONDS_TO_END = 1800
 ALONE = "alone"
+MARK = "PALPATE_TRIAL"
+"""A variable of the environment that the processes of a run have, with the number of the first."""
 
 
 class Failure(NamedTuple):
@@ -124,6 +126,7 @@ def start(folder: Path, options: Sequence[str] = (), failure: Failure | None = N
 
 def _run(folder: Path, said: Path, options: Sequence[str], failure: Failure | None) -> int:
     os.setsid()
+    os.environ[MARK] = str(os.getpid())
     os.chdir(folder)
     out = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(out, 1)

@@ -6,7 +6,7 @@ import pytest
 
 from palpate.audits.performance import Performance
 from palpate.commands.audit import audit
-from palpate.config import load_config, make_audit
+from palpate.config import load_config, make_audit, parse_settings
 from palpate.errors import ConfigError
 
 GOOD = """\
@@ -138,6 +138,7 @@ def test_overrides_from_the_command_line(tmp_path: Path) -> None:
         load_config(write(tmp_path, GOOD), overrides=("performance.threshold=[1",))
     with pytest.raises(ConfigError, match="--set nothing=1"):
         load_config(write(tmp_path, GOOD), overrides=("nothing=1",))
+    assert parse_settings(["titles=*summary", "notes= * "]) == {"titles": "*summary", "notes": "*"}, "no YAML reference"
     with pytest.raises(ConfigError, match="does not have audit 'vocab'"):
         load_config(write(tmp_path, GOOD), overrides=("vocab.x=1",))
 

@@ -29,6 +29,8 @@ WEIGHTS = np.array([0.8, 0.5, 0.4, 0.3, 0.0, 0.0])
 """How much each attribute says about the label; the last two are noise."""
 AUDIT = Context(n_replicates=300, refits=8, decision_thresholds=(), margins={"auroc": 0.03})
 N_TRUTH = 400_000
+SAMPLED = 2.0 / 3.0
+"""The share of the patients that is drawn where they are sampled."""
 REPORTED: Mapping[str, tuple[Key, ...]] = {
     "matched AUROC": (("auroc", "matched", None),),
     "re-weighted AUROC": (("auroc", "re-weighted", None),),
@@ -63,6 +65,8 @@ class Hospital:
     """How much less the test shows for each unit of risk."""
     films: int = 1
     labels: int = 1
+    sampled: bool = False
+    """Whether about `n` patients are drawn from more: a third of those with a low first attribute, with weights."""
 
     @property
     def name(self) -> str:
@@ -70,13 +74,14 @@ class Hospital:
         share = "18%" if self.base > -2 else "8%"
         learned = "given history" if self.learned is None else f"history from {self.learned:,} patients"
         films = f", {self.films} films each" if self.films > 1 else ""
-        return f"{self.n:,} patients{films}, {share} positive, {learned}"
+        drawn = ", drawn by history, with weights" if self.sampled else ""
+        return f"{self.n:,} patients{films}, {share} positive, {learned}{drawn}"
 
     def draw(self, rng: np.random.Generator, *, exact: bool = False) -> tuple[Cohort, Floats]:
         """A cohort and the scores of a model; `exact`: the true probabilities come with it."""
         known = exact or self.learned is None
         n_learned = 0 if known else self.learned or 0
-        n = (self.n + n_learned) * self.films
+        n = (round(self.n / SAMPLED) if self.sampled else self.n + n_learned) * self.films
         patient = np.arange(n) // self.films
         x = rng.normal(size=(n // self.films, WEIGHTS.size))[patient]
         risk = np.stack([self.base + np.roll(x, j, axis=1) @ WEIGHTS for j in range(self.labels)], axis=1)
@@ -96,9 +101,12 @@ class Hospital:
             }
         )
         attributes = [*(f"x{k}" for k in range(WEIGHTS.size)), *ready]
-        return Cohort.from_frame(frame, labels=names, attributes=attributes), expit(
-            self.reads * risk + effect * y + noise - 1.0
-        )
+        scores = expit(self.reads * risk + effect * y + noise - 1.0)
+        if self.sampled:
+            chance = np.where(x[:, 0] > 0, 1.0, 1.0 / 3.0)
+            taken = rng.random(n) < chance
+            frame, scores = frame.with_columns(sampling_weight=1.0 / chance).filter(taken), scores[taken]
+        return Cohort.from_frame(frame, labels=names, attributes=attributes), scores
 
     def audit(self, seed: int, audit: Context = AUDIT, *, exact: bool = False) -> AuditResult:
         """The audit of one hospital."""
@@ -115,7 +123,7 @@ class Hospital:
 @cache
 def truth(hospital: Hospital) -> dict[Key, float]:
     """The numbers of a very large hospital whose history is known."""
-    large = replace(hospital, n=N_TRUTH // hospital.films, labels=1)
+    large = replace(hospital, n=N_TRUTH // hospital.films, labels=1, sampled=False)
     found = large.audit(1, replace(AUDIT, n_replicates=2), exact=True)
     return {key: row["value"] for key, row in by_key(found).items()}
 
@@ -226,6 +234,7 @@ COVERED = (
     Hospital(n=500, learned=300, films=3),
     Hospital(n=400, learned=None),
     Hospital(n=1000, learned=None, base=-3.0),
+    Hospital(n=1500, learned=None, sampled=True),
 )
 """Where a pre-test model is fitted, and fitted again, there are fewer data sets."""
 

@@ -215,6 +215,12 @@ def draw_ward(n_stays: int, rng: np.random.Generator) -> Ward:
     return Ward(stay, np.asarray(hour, np.float64), event[stay], ill, 1 / (1 + np.exp(1.0 - score)))
 
 
+def drawn_unequally(ward: Ward, rng: np.random.Generator) -> tuple[Ward, Floats]:
+    """All stays with the outcome and one in four of the others, and what each stands for."""
+    kept = (rng.random(ward.stay.max() + 1) < 0.25)[ward.stay] | ward.ill
+    return Ward(*(each[kept] for each in ward)), np.where(ward.ill[kept], 1.0, 4.0)
+
+
 def _ward_table(ward: Ward) -> pl.DataFrame:
     start = np.datetime64("2024-01-01T00:00:00", "ms")
     time = start + (ward.hour * 3.6e6).astype("timedelta64[ms]")
@@ -251,20 +257,25 @@ def ward_truth() -> dict[str, float]:
     }
 
 
-def _ward_cells(n_stays: int, n_samples: int, seed: int) -> Iterator[Cell]:
+def _ward_cells(n_stays: int, n_samples: int, seed: int, *, weighted: bool = False) -> Iterator[Cell]:
     rng, hits = np.random.default_rng([seed, n_stays]), Hits()
     audit = Operating(n_replicates=_REPLICATES, thresholds={"ward": _WARD}, event_time="event")
     for _ in range(n_samples):
         ward = draw_ward(n_stays, rng)
-        result = _audit(audit, _ward_table(ward), ward.ill, ward.risk[None], ("event",))
+        if weighted:
+            ward, weight = drawn_unequally(ward, rng)
+        table = _ward_table(ward)
+        table = table.with_columns(sampling_weight=pl.Series(weight)) if weighted else table
+        result = _audit(audit, table, ward.ill, ward.risk[None], ("event",))
         for row in result.estimates.filter(group="ward").to_dicts():
             if row["metric"] in ward_truth():
                 hits.add(row["metric"], row, ward_truth()[row["metric"]])
+    where = f"{n_stays} stays, 2 a patient" + (", one in four without the outcome kept and weighed" if weighted else "")
     for metric in ward_truth():
         rate, n = hits.rate(metric)
         if n >= 20:
             name = metric.replace("_", " ")
-            yield Cell(f"coverage of {name}, by stay", f"{n_stays} stays, 2 a patient", rate, n, at_least=COVERAGE)
+            yield Cell(f"coverage of {name}, by stay", where, rate, n, at_least=COVERAGE)
 
 
 def _verdict_cells(n_samples: int, seed: int) -> Iterator[Cell]:
@@ -297,4 +308,5 @@ def cells(n_samples: int, seed: int, *, thin: bool = False) -> Iterator[Cell]:
         yield from _coverage_cells(setting, coverage(setting, n, seed))
     for n_stays in (200,) if thin else (60, 200, 800):
         yield from _ward_cells(n_stays, n, seed)
+    yield from _ward_cells(600, n, seed, weighted=True)
     yield from _verdict_cells(n, seed)

@@ -16,6 +16,7 @@ A failed gate is a result, not an error: the command line exits with 1.
 from __future__ import annotations
 
 import difflib
+import json
 import re
 import traceback
 from collections.abc import Iterable
@@ -186,6 +187,15 @@ def traceback_of(error: BaseException, *, with_notes: bool = False) -> str:
     return "\nwhich led to:\n\n".join(parts)
 
 
+def kind_and_line(error: BaseException, folder: Path) -> str:
+    """An error of code in `folder` without what it says, which may quote a note: `ValueError (risk.py, line 12)`."""
+    frames = [(each.filename, each.lineno) for each in traceback.extract_tb(error.__traceback__)]
+    if isinstance(error, SyntaxError):
+        frames.append((error.filename or "", error.lineno))
+    ours = [(Path(file).name, line) for file, line in frames if Path(file).parent == folder.absolute()]
+    return f"{type(error).__name__} ({ours[-1][0]}, line {ours[-1][1]})" if ours else type(error).__name__
+
+
 def _chain(error: BaseException) -> list[BaseException]:
     """The errors that led to this one, the first one first; those of a group are left out."""
     found: list[BaseException] = []
@@ -287,3 +297,20 @@ def _words(problem: ErrorDetails) -> str:
     if named is not None and kind != "none_required":
         return f"must be {named}"
     return problem["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
+
+
+# --- JSON that others wrote -----------------------------------------------------------------------------------
+
+
+def parse_json(text: str | bytes) -> Any:
+    """The value of a JSON text; whatever is wrong with it is a ValueError, also lists nested a hundred thousand times.
+
+    `json.loads` itself ends with a RecursionError there.
+
+    >>> parse_json('{"a": [1, null]}')
+    {'a': [1, None]}
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise json.JSONDecodeError("nested too deeply", "", 0) from None

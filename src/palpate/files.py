@@ -33,7 +33,7 @@ _KEYS = {"api", "access", "secret", "private", "signing", "subscription"}
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-_COMPUTED = re.compile("'*[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
+_COMPUTED = re.compile("'*[\\s\\x00\u200b\ufeff]*[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
 _SIGNED = re.compile(r"[+-]\d+(?:[.,]\d+)?(?:[eE][+-]?\d+)?%?")
 _SYSTEM_ERROR = re.compile(r"\(os error (\d+)\)|No space left on device")
 _SCRATCH = re.compile(r"\.(\d+)\..+")

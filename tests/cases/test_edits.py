@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palpate.cases.edits import Edit, Inputs, Variants, VariantsBuilder, splice
+from palpate.cases.edits import Edit, Inputs, NamesOfRows, Variants, VariantsBuilder, splice
 
 
 @st.composite
@@ -87,3 +89,11 @@ def test_cases_as_they_are() -> None:
     variants = Variants.of_cases([3, 1])
     assert len(variants) == 2
     assert not variants.n_edits.any()
+
+
+def test_names_of_some_rows_are_those_that_are_looked_up_one_by_one() -> None:
+    names = NamesOfRows(["a", "b", "c"], np.array([2, 0, 0, 1]))
+    rows = np.array([3, 0, 0, 2])
+    assert names.take(rows) == [names[int(row)] for row in rows] == ["b", "c", "c", "a"]
+    inputs = replace(Inputs.from_texts(["p", "q", "r", "s"]), case_ids=names)
+    assert list(inputs.take(rows).case_ids) == ["b", "c", "c", "a"]

@@ -22,7 +22,7 @@ from palpate.report.cards.entries import Item, Statement
 from palpate.report.cards.facts import known_facts, read_facts
 from palpate.report.cards.formats import as_chai, as_markdown
 from palpate.report.cards.items import Card
-from palpate.report.cards.measured import Run, measure
+from palpate.report.cards.measured import Run, about_model, measure
 from palpate.results import AuditResult, estimates_frame
 from tests.data.published import SHARED
 from tests.e2e.command_line import CommandLine
@@ -127,6 +127,24 @@ def test_facts_are_quoted_and_cited(run: Path, tmp_path: Path) -> None:
     assert "To find &lt;deaths&gt; &amp; more" in chai
 
 
+@pytest.mark.parametrize(
+    ("written", "parts", "text"),
+    [
+        ('["heart failure, acute", ward]', ["heart failure, acute", "ward"], "heart failure, acute; ward"),
+        ('["heart failure, acute"]', ["heart failure, acute"], "heart failure, acute"),
+        ("death,  ward,", ["death", "ward"], "death, ward"),
+        ("[death, 30-day]", ["death", "30-day"], "death, 30-day"),
+    ],
+)
+def test_keywords_with_commas(written: str, parts: list[str], text: str, bare: Path, tmp_path: Path) -> None:
+    (tmp_path / "facts.yaml").write_text(f"keywords: {written}\nehr: {written}\n")
+    card = read_model_card(bare, "chai", facts=tmp_path / "facts.yaml")
+    for name in ("Keyword", "EHR"):
+        assert re.findall(f"<{name}>(.*)</{name}>", as_chai(card)) == parts
+    keywords = next(item for item in card.items if item.name.endswith("Keyword"))
+    assert keywords.text == text
+
+
 def test_facts_of_several_lines_stay_lines(run: Path, tmp_path: Path) -> None:
     facts = tmp_path / "facts.yaml"
     facts.write_text("intended_use: |\n  To call patients:\n  - by nurses\n  - within *a* week\n\n  Not at night.\n")
@@ -214,6 +232,22 @@ def test_another_models_findings_are_left_out(run: Path) -> None:
     assert re.search(r"\bm1 (separates|has a|loses)", text) is None
 
 
+@pytest.mark.parametrize(
+    ("sentence", "about"),
+    [
+        ("The risks of v1.2 are off by more than 0.05.", {"v1.2"}),
+        ("v1.1 has a lower AUROC than v1.", {"v1.1"}),
+        ("The thresholds of v1.1 and v1 were chosen on the audited cases.", {"v1.1", "v1"}),
+        ("our model is worse for some patients.", {"our model"}),
+        ("The table holds no training case.", {"v1", "v1.1", "v1.2", "our model"}),
+    ],
+)
+def test_whom_a_sentence_is_about(sentence: str, about: set[str]) -> None:
+    names = ["v1", "v1.1", "v1.2", "our model"]
+    manifest = {"models": [{"name": name} for name in names]}
+    assert {name for name in names if about_model(sentence, Run(manifest, [], name))} == about
+
+
 @needs_cards
 @pytest.mark.parametrize("facts", [None, "all"])
 def test_the_chai_card_is_valid(run: Path, bare: Path, tmp_path: Path, facts: str | None) -> None:
@@ -255,7 +289,12 @@ def test_word_and_json_hold_the_same_items(run: Path, tmp_path: Path) -> None:
     document = docx.Document(io.BytesIO((tmp_path / "t.docx").read_bytes()))
     cells = [row.cells[1].text for table in document.tables for row in table.rows[1:]]
     assert len(cells) == len(card.items)
-    assert all(each.sentence in cell for cell, item in zip(cells, card.items, strict=True) for each in item.missing)
+    for cell, item in zip(cells, card.items, strict=True):
+        expected = [f"{each.text}  [{each.source}]" for each in item.statements]
+        assert cell.split("\n") == [*expected, *(each.sentence for each in item.missing)]
+    for table in document.tables:
+        item, text = (column.width for column in table.columns)
+        assert (text > 2 * item, table.rows[0].cells[0].width) == (True, item)
     write_model_card(run, "tripod-ai", tmp_path / "t.json", model="m0")
     assert len(json.loads((tmp_path / "t.json").read_text())["items"]) == len(card.items)
 
@@ -323,7 +362,8 @@ def test_two_pages_and_slides_for_a_committee(
     write_digest(run, tmp_path / "a.pptx")
     slides = list(pptx.Presentation(str(tmp_path / "a.pptx")).slides)
     titles = [slide.shapes.title.text for slide in slides]
-    assert titles[:2] == ["Deaths <after> stays", "What is known"]
+    assert (titles[0], titles[1]) == ("Deaths <after> stays", "Who was audited (Table 1)")
+    assert any(shape.has_table for shape in slides[0].shapes), "the first slide is the answer"
     assert {"AUROC in each group", "Smooth calibration curve", "Limits"} <= set(titles)
     text = " ".join(
         cell.text for slide in slides for shape in slide.shapes if shape.has_table for cell in shape.table.iter_cells()
@@ -364,8 +404,8 @@ def test_every_panel_of_a_chart_is_drawn() -> None:
     assert [each.title for each in made.pictures] == [f"{title}: {name}" for name in names]
     slides = [s for s in pptx.Presentation(io.BytesIO(as_pptx(made))).slides if title in s.shapes.title.text]
     assert [s.shapes.title.text for s in slides] == [title, f"{title} (continued)"]
-    assert [sum(shape.shape_type == 13 for shape in slide.shapes) for slide in slides] == [4, 1]
-    assert [shape.text_frame.text for shape in slides[1].shapes if shape.has_text_frame][1] == "label 4"
+    assert [sum(shape.shape_type == 13 for shape in slide.shapes) for slide in slides] == [3, 2]
+    assert [shape.text_frame.text for shape in slides[1].shapes if shape.has_text_frame][1] == "label 3"
     assert [(chart, len(own), left) for chart, own, left in panels_of(made.pictures, 4)] == [(title, 4, 1)]
     page = as_pdf(made)
     assert re.search(rb"/Count 2\b", page)
@@ -374,10 +414,13 @@ def test_every_panel_of_a_chart_is_drawn() -> None:
 
 def test_a_forest_of_many_groups_is_drawn_by_attribute() -> None:
     from palpate.report.committee import digest
+    from palpate.report.committee.panels import _parts
+    from palpate.report.committee.pdf import as_pdf
     from palpate.report.committee.slides import as_pptx
     from palpate.results import Axis, Chart
 
     pptx = pytest.importorskip("pptx")
+    pytest.importorskip("reportlab")
     names = [f"age={k}" for k in range(9)] + ["gender=F", "gender=M"]
     rows = tuple({"group": name, "value": 0.6, "low": 0.5, "high": 0.7 + k / 50} for k, name in enumerate(names))
     title = "AUROC in each group"
@@ -388,6 +431,151 @@ def test_a_forest_of_many_groups_is_drawn_by_attribute() -> None:
     assert made.pictures[0].height > made.pictures[1].height
     slides = [s for s in pptx.Presentation(io.BytesIO(as_pptx(made))).slides if title in s.shapes.title.text]
     assert [sum(shape.shape_type == 13 for shape in slide.shapes) for slide in slides] == [2]
+    facets = ("stroke", "sepsis")
+    many = tuple({**row, "model": f"m{k}", "label": label} for label in facets for row in rows[2:] for k in range(4))
+    wide = chart.model_copy(update={"data": many, "series": "model", "facet": "label", "reference": 0.3})
+    drawn = digest({}, [AuditResult(audit="subgroups", estimates=estimates_frame([]), blocks=(wide,))]).pictures
+    parts = ("age, 1 of 2", "age, 2 of 2", "gender")
+    assert [each.title for each in drawn] == [f"{title}: {label}, {part}" for label in facets for part in parts]
+    assert max(each.height / each.width for each in drawn) < 1.5, "its letters can be read"
+    assert {part.chart.x.low for part in _parts(wide)} == {0.3}, "the reference line is on the axis"
+    page = as_pdf(digest({}, [AuditResult(audit="subgroups", estimates=estimates_frame([]), blocks=(wide,))]))
+    assert re.search(rb"/Count 2\b", page)
     few = chart.model_copy(update={"data": rows[-4:]})
     short = digest({}, [AuditResult(audit="subgroups", estimates=estimates_frame([]), blocks=(few,))])
     assert [each.title for each in short.pictures] == [title]
+
+
+def laid_out(slides: Any, room: tuple[int, int]) -> None:
+    """Nothing is beyond a slide or on its title, and no letters are too small to be read."""
+    for slide in slides:
+        title, others = slide.shapes.title, [each for each in slide.shapes if each is not slide.shapes.title]
+        for shape in slide.shapes:
+            assert 0 <= shape.left < shape.left + shape.width <= room[0]
+            assert 0 <= shape.top < shape.top + shape.height <= room[1]
+        frames = [each.text_frame for each in slide.shapes if each.has_text_frame]
+        for shape in others:
+            assert shape._element is title._element or shape.top >= title.top + title.height
+            frames += [cell.text_frame for cell in shape.table.iter_cells()] if shape.has_table else []
+        runs = [run for frame in frames for paragraph in frame.paragraphs for run in paragraph.runs]
+        sizes = [paragraph.font.size for frame in frames for paragraph in frame.paragraphs if paragraph.text]
+        sizes = [size for size in [*sizes, *(run.font.size for run in runs)] if size is not None]
+        assert sizes
+        assert min(size.pt for size in sizes) >= 10
+
+
+def test_slides_fit_however_much_there_is_to_tell(run: Path) -> None:
+    from palpate.report.committee import Grid, digest
+    from palpate.report.committee.slides import as_pptx
+    from palpate.run.directory import RunDirectory
+
+    pptx = pytest.importorskip("pptx")
+    directory = RunDirectory(run)
+    made = digest(directory.read_manifest(), directory.read_results())
+    assert made.scorecard is not None
+    many = made.scorecard._replace(questions=made.scorecard.questions * 6, choice="A choice. " * 25)
+    grid = Grid("Who", ("Characteristic", "Value", "test"), (("readmitted_within_thirty_days" * 4, "x", "1"),) * 32, 7)
+    for one in (made, made._replace(scorecard=many, table_one=grid, title="Long " * 60), made._replace(scorecard=None)):
+        show = pptx.Presentation(io.BytesIO(as_pptx(one)))
+        laid_out(show.slides, (show.slide_width, show.slide_height))
+        texts = [
+            cell.text for s in show.slides for each in s.shapes if each.has_table for cell in each.table.iter_cells()
+        ]
+        asked = [each.asks for each in one.scorecard.questions] if one.scorecard else []
+        assert [text for text in texts if text in asked] == asked, "no question is lost between slides"
+        boxes = " ".join(each.text_frame.text for s in show.slides for each in s.shapes if each.has_text_frame)
+        assert ("7 more rows are in the report." in boxes) == (one.table_one is grid)
+        assert ("No audit of this run answers" in boxes) == (one.scorecard is None)
+
+
+def test_names_with_signs_of_markup_are_drawn() -> None:
+    from palpate.report.committee import digest
+    from palpate.report.committee.pdf import as_pdf
+    from palpate.results import Axis, Chart
+
+    pytest.importorskip("reportlab")
+    rows = tuple({"x": x, "y": x, "model": name} for name in ("a <b", "R&D </font>") for x in (0.0, 1.0))
+    axes = {"x": Axis(field="x", title="risk"), "y": Axis(field="y", title="observed")}
+    about = {"title": "Smooth calibration curve", "caption": "", "description": "Risks.", "series": "model"}
+    chart = Chart(kind="line", data=rows, **axes, **about)  # type: ignore[arg-type]
+    made = digest({}, [AuditResult(audit="performance", estimates=estimates_frame([]), blocks=(chart,))])
+    assert as_pdf(made).startswith(b"%PDF")
+
+
+def test_a_page_has_as_many_panels_as_can_be_read() -> None:
+    from palpate.report.committee.panels import Picture
+    from palpate.report.committee.pdf import _fitting, _height, _on_pages
+
+    def panel(chart: str, height: int) -> Picture:
+        return Picture(chart, b"", 100, height, (), "", chart)
+
+    tall, flat = panel("tall", 120), panel("flat", 50)
+    charts = [("tall", [tall] * 3, 1), ("flat", [flat] * 3, 0)]
+    room = _height(tall) + 0.1
+    assert 2 * _height(flat) < room < 3 * _height(flat)
+    assert _fitting(charts, (-1.0, room)) == [("tall", [tall], 3), ("flat", [flat] * 2, 1)]
+    first = _fitting(charts[::-1], (_height(flat) + 0.1, room))
+    assert first == [("flat", [flat] * 2, 1), ("tall", [tall] * 2, 2)], "the first page has room for two flat ones"
+    assert _fitting(charts, (0.0, 99.0)) == charts
+    assert [len(own) for _, own, _ in _fitting(charts, (0.0, 0.0))] == [1, 1], "every chart is there"
+    assert _on_pages([flat, flat, flat, tall], 2.2 * _height(flat)) == ([flat] * 3, [tall])
+    assert _on_pages([tall, flat], 2 * _height(flat)) == ([], [tall, flat])
+
+
+def test_the_worst_panels_come_first_and_groups_without_a_number_are_not_drawn() -> None:
+    from palpate.report.committee import digest
+    from palpate.results import Axis, Chart
+    from palpate.results.verdicts import Answer
+
+    axes = {"x": Axis(field="value", title="AUROC"), "y": Axis(field="group", title="Group")}
+    groups = [f"age={k}" for k in range(9)] + ["sex=F", "sex=M"]
+    rows = tuple(
+        {"group": group, "value": 0.6, "low": 0.5, "high": 0.9 - (group == "sex=F") * 0.2, "label": label}
+        for label in ("stroke", "sepsis", "falls")
+        for group in groups
+    )
+    empty = ({"group": "age=9", "value": None, "low": None, "high": None, "label": "stroke"},)
+    about = {"title": "AUROC in each group", "caption": "", "description": "AUROC.", "facet": "label"}
+    forest = Chart(kind="forest", data=rows + empty, **axes, **about)  # type: ignore[arg-type]
+    points = tuple({"x": x, "y": x, "panel": f"{k} · c"} for k in ("stroke", "sepsis", "falls") for x in (0.0, 1.0))
+    axes = {"x": Axis(field="x", title="risk"), "y": Axis(field="y", title="observed")}
+    told = {"title": "Smooth calibration curve", "caption": "", "description": "Risks.", "facet": "panel"}
+    curve = Chart(kind="line", data=points, **axes, **told)  # type: ignore[arg-type]
+
+    def answer(verdict: str, label: str) -> Answer:
+        return Answer(question="q", asks="?", model="m", verdict=verdict, metric="x", label=label)  # type: ignore[arg-type]
+
+    def drawn(audit: str, chart: Chart, *answers: Answer) -> list[str]:
+        result = AuditResult(audit=audit, estimates=estimates_frame([]), blocks=(chart,), answers=answers)
+        return [each.title.partition(": ")[2] for each in digest({}, [result]).pictures]
+
+    named = (answer("unsettled", "stroke"), answer("concern", "against b for 'falls'"))
+    assert drawn("performance", curve, *named) == ["falls · c", "stroke · c", "sepsis · c"]
+    said = drawn("subgroups", forest, answer("concern", "age=3, 'falls'"), answer("caution", "sex=M, 'sepsis'"))
+    assert said == ["falls, age", "falls, sex", "sepsis, sex", "sepsis, age", "stroke, sex", "stroke, age"]
+    result = AuditResult(audit="subgroups", estimates=estimates_frame([]), blocks=(forest,))
+    tall = {each.title.partition(": ")[2]: each.height for each in digest({}, [result]).pictures}
+    assert tall["stroke, age"] == tall["falls, age"], "age=9 has no number"
+
+
+def test_all_limits_are_on_slides_and_the_first_ones_on_the_page() -> None:
+    from palpate.report.committee import digest
+    from palpate.report.committee.pdf import _shown
+    from palpate.report.committee.slides import as_pptx
+
+    pptx = pytest.importorskip("pptx")
+    limits = tuple(f"Limit {k}: {'nobody knows this of the hospital ' * (k % 7)}" for k in range(40))
+    made = digest({}, [])._replace(limits=limits)
+    show = pptx.Presentation(io.BytesIO(as_pptx(made)))
+    slides = [slide for slide in show.slides if slide.shapes.title.text.startswith("Limits")]
+    assert len(slides) > 1
+    laid_out(slides, (show.slide_width, show.slide_height))
+    boxes = [shape for slide in slides for shape in slide.shapes if shape != slide.shapes.title]
+    told = [paragraph.text for box in boxes if box.has_text_frame for paragraph in box.text_frame.paragraphs]
+    assert [line.removeprefix("• ") for line in told if line.startswith("• ")] == list(limits)
+    for box in boxes:  # 0.12 inches a letter of 16 points is more than any font takes on average
+        lines = sum(-(-len(paragraph.text) * 0.12 // 12.1) for paragraph in box.text_frame.paragraphs)
+        assert lines * 16 * 1.2 / 72 <= 5.6
+    assert _shown(limits)[-1] == "32 more limits are in the report and the slides."
+    assert _shown(limits[:9])[-1] == "1 more limit is in the report and the slides."
+    assert _shown(limits[:8]) == list(limits[:8])

@@ -140,6 +140,21 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
     assert "1 of 60 cells are empty, which a label can't be" in (tmp_path / "u.yaml").read_text()
 
 
+def test_an_outcome_of_three_values_asks_which_of_them_mean_1(tmp_path: Path) -> None:
+    table = tmp_path / "stays.csv"
+    frame = hospital().drop("readmitted").with_columns(readmitted=pl.Series(["NO", ">30", "<30"] * 20))
+    frame.write_csv(table)
+    done = init(table, out=tmp_path / "audit.yaml")
+    assert any("'readmitted' is named like an outcome, with the values <30, >30 and NO" in each for each in done.to_do)
+    written = (tmp_path / "audit.yaml").read_text()
+    assert yaml.safe_load(written)["cohort"].get("labels") is None, "ventilated is no outcome"
+    told = [
+        line.replace("# ", "", 1) for line in written.splitlines() if line.startswith(("  # labels", "  # positive"))
+    ]
+    entry = yaml.safe_load("\n".join(told))
+    assert entry == {"labels": ["readmitted"], "positive": {"readmitted": ["<30"]}}
+
+
 def test_names_that_yaml_reads_otherwise_are_quoted(tmp_path: Path) -> None:
     frame = pl.DataFrame(
         {"text": [f"{NOTE} {k}" for k in range(9)], "yes": [0, 1, 0] * 3, "a: b #c": ["p", "q", "p"] * 3}

@@ -8,6 +8,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -154,6 +155,15 @@ def test_scores_that_are_no_probabilities_are_made_again(small: Path, palpate: C
     assert (small / "audit-run" / "predictions" / "m.parquet").read_bytes() == before
 
 
+def test_a_cut_off_cache_is_to_be_moved_away(small: Path, palpate: CommandLine) -> None:
+    assert palpate("audit", small / "audit.yaml").code == 0
+    whole = (small / "cache.sqlite").read_bytes()
+    (small / "cache.sqlite").write_bytes(whole[: len(whole) // 2])
+    ran = palpate("audit", small / "audit.yaml", "--resume")
+    assert ran.code == 2
+    assert "move it away" in ran.err
+
+
 def test_what_a_killed_run_left_half_written_is_removed(small: Path, palpate: CommandLine) -> None:
     assert palpate("audit", small / "audit.yaml").code == 0
     left = [small / "audit-run" / "results" / ".99999999.performance.parquet", small / "audit-run" / ".99999999.x.json"]
@@ -181,6 +191,33 @@ def test_a_stopped_run_says_how_to_go_on(number: int, small: Path) -> None:
         _, said = running.communicate(timeout=60)
     assert running.returncode == 130
     assert f"To go on: palpate audit {small / 'audit.yaml'} --resume" in said.replace("\n", "")
+
+
+WAITS = """
+import os, polars
+from palpate.cli import _heed_signals
+_heed_signals()
+polars.DataFrame({"a": [1]}).lazy().collect()
+never, _ = os.pipe()
+for _ in range(100):
+    try:
+        print("waits", flush=True)
+        os.read(never, 1)
+    except KeyboardInterrupt:
+        pass
+"""
+
+
+def test_a_stop_is_heard_while_the_run_waits() -> None:
+    heeding = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731
+    with subprocess.Popen([sys.executable, "-c", WAITS], stdout=subprocess.PIPE, preexec_fn=heeding) as running:
+        (limit := threading.Timer(60, running.kill)).start()
+        assert running.stdout is not None
+        for _ in running.stdout:
+            time.sleep(0.002)
+            running.send_signal(signal.SIGINT)
+        limit.cancel()
+    assert running.returncode == 0, "a signal went unheard"
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ def test_nothing_planted_runs(tmp_path: Path) -> None:
         "models: {here: {source: 'python:scores:f', isolate: false}, apart: 'python:scores:f'}\n"
         "cache: cache.sqlite\naudits: {performance: {n_replicates: 100}}\n"
     )
-    command = [sys.executable, "-P", "-m", "palpate", "audit", str(tmp_path / "audit.yaml")]
+    command = [sys.executable, "-m", "palpate", "audit", str(tmp_path / "audit.yaml")]
     ran = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert ran.returncode == 0, ran.stderr
     assert (tmp_path / "audit-run" / "report.html").is_file()

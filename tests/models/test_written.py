@@ -106,8 +106,16 @@ def test_arguments(tmp_path: Path) -> None:
         made(tmp_path, body)
     with pytest.raises(ConfigError, match=r"unexpected keyword argument 'weight'"):
         made(tmp_path, body, arguments={"weight": "weights.npz"})
-    with pytest.raises(ConfigError, match=r"failed: FileNotFoundError"):
+    with pytest.raises(ConfigError, match=r"failed: FileNotFoundError \(\w+\.py, line \d+\); see the traceback"):
         made(tmp_path, body, arguments={"weights": "gone.npz"})
+
+
+@pytest.mark.parametrize("kind", ["ValueError", "TypeError"])
+def test_what_an_error_of_its_making_says_is_not_shown(kind: str, tmp_path: Path) -> None:
+    body = f"class Mine:\n    def __init__(self):\n        raise {kind}('Mrs Secret fell')\n"
+    with pytest.raises(ConfigError, match=rf"making a 'Mine' failed: {kind} \(\w+\.py, line 6\)") as caught:
+        made(tmp_path, body)
+    assert "Secret" not in str(caught.value)
 
 
 def test_an_object_of_the_module(tmp_path: Path) -> None:
@@ -240,7 +248,7 @@ def test_columns_of_the_cohort_end_to_end(
     )
     ran = CommandLine(capsys, monkeypatch)("audit", tmp_path / "audit.yaml", "--out", tmp_path / "run", "--debug")
     assert ran.code == 0, ran.err
-    kept = pl.read_parquet(tmp_path / "run" / "predictions" / "risk.parquet")["p"].arr.first()
+    kept = pl.read_parquet(tmp_path / "run" / "predictions" / "risk.parquet")["p"].list.first()
     assert sorted(kept) == pytest.approx([k / 100 for k in range(20, 80)])
 
 

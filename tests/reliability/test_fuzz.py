@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reliability.fuzz import CORPUS, attempt, fuzz_apart, mutate, replay
-from reliability.readers import BY_NAME, READERS, Reader
+from reliability.fuzz import CORPUS, attempt, fuzz_apart, in_turn, mutate, replay
+from reliability.readers import BY_NAME, READERS
+from reliability.seeds import Reader
 
 
 @pytest.mark.parametrize("file", sorted(CORPUS.glob("*--*")), ids=lambda file: file.name)
@@ -26,6 +27,7 @@ def test_seeds_are_right(tmp_path: Path) -> None:
     for reader in READERS:
         for content in reader.seeds:
             assert attempt(reader, content, tmp_path) is None, reader.name
+            reader.read(tmp_path / f"input{reader.suffix}")  # read, not refused: mutants of it go deep
 
 
 @settings(max_examples=60, deadline=None)
@@ -35,6 +37,11 @@ def test_anything_at_all(name: str, content: bytes) -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         assert attempt(BY_NAME[name], content, Path(folder)) is None
+
+
+def test_readers_get_their_shares() -> None:
+    turns = in_turn(READERS)
+    assert {reader.name: turns.count(reader) for reader in READERS} == {reader.name: reader.share for reader in READERS}
 
 
 def fragile(path: Path) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from palpate.report.history import HistoryLine, HistoryPage, render_history
+
 from .browser import Browser, Page, find_chromium
 from .test_browser import wide_run
 
@@ -58,3 +60,11 @@ def test_no_rule_is_broken(
 def test_nor_with_long_names(axe: str, browser: Browser, tmp_path: Path) -> None:
     (tmp_path / "wide.html").write_text(wide_run(), encoding="utf-8")
     assert violations(browser.open(tmp_path / "wide.html", width=390, height=844), axe) == []
+
+
+def test_nor_on_the_page_of_several_runs(axe: str, browser: Browser, tmp_path: Path) -> None:
+    day = "2026-11-0{}T10:00:00+00:00"
+    lines = [HistoryLine(f"r{k}", day.format(k), "m", "ill", "all", 0.7, 0.6, 0.8, 90, "", "") for k in (1, 2, 3)]
+    page = HistoryPage("History of AUROC", "auroc", lines, ["run r0 could not be read"])
+    (tmp_path / "history.html").write_text(render_history(page), encoding="utf-8")
+    assert violations(browser.open(tmp_path / "history.html", width=390, height=844), axe) == []

@@ -97,6 +97,21 @@ def test_forest_marks_significance_and_keeps_it_out_where_nothing_was_tested() -
     assert words == ["significant", "not significant"]
     assert [row["g"] for row in drawn_rows(to_spec(tested))] == [True, False]
     assert draw(chart("forest", [{"y": "a", "x": 1}])).legend == ()
+    assert "datum.g" not in json.dumps(to_spec(chart("forest", [{"y": "a", "x": 1}])))
+
+
+def test_what_was_not_tested_is_never_drawn_as_significant() -> None:
+    rows = [{"y": "a", "x": 1, "significant": True}, {"y": "b", "x": 1, "significant": None}]
+    drawing = chart("forest", rows)
+    assert [key.text for key in draw(drawing).legend] == ["significant", "not significant, or not tested"]
+    assert "datum.g !== true" in json.dumps(to_spec(drawing))
+
+
+def test_a_panel_whose_series_are_not_drawn_is_left_out() -> None:
+    rows = [{"f": f"panel {k // 6}", "m": f"group {k}", "x": x, "y": x} for k in range(18) for x in (0.1, 0.9)]
+    prepared = prepare(chart("line", rows, series="m", facet="f"))
+    assert prepared.panels == ("panel 0", "panel 1")
+    assert "Showing the first 10 of 18 series." in prepared.notes
 
 
 def test_long_names_are_wrapped_and_stay_distinct() -> None:
@@ -218,3 +233,14 @@ def test_marked_points_of_a_line_are_beside_it_with_their_names() -> None:
     assert [len(rows) for rows in drawn] == [11, 11, 1, 1]
     assert drawn[-1][0]["name"] == "vendor"
     assert spec["layer"][-1]["mark"]["type"] == "text"
+
+
+def test_names_of_marked_points_do_not_cover_each_other() -> None:
+    shares = {"low": 0.0, "high": 1.0}
+    axes = {"x": Axis(field="x", title="Flagged", **shares), "y": Axis(field="y", title="Found", **shares)}
+    near = [{"x": 0.5, "y": 0.5 + 0.001 * k, "m": "a", "marked": True, "text": f"point {k}"} for k in range(6)]
+    far = [{"x": 0.1, "y": 0.9, "m": "a", "marked": True, "text": "vendor"}]
+    line = [{"x": 0.0, "y": 0.0, "m": "a"}, {"x": 1.0, "y": 1.0, "m": "a"}]
+    svg = static_svg(to_spec(chart("line", [*line, *near, *far], series="m", **axes)), name="c")
+    shown = [name for name in ("vendor", *(f"point {k}" for k in range(6))) if f">{name}</text>" in svg]
+    assert shown == ["vendor", "point 0", "point 1", "point 2", "point 3"]

@@ -321,6 +321,15 @@ def test_a_huge_run_stays_below_five_megabytes() -> None:
     assert "and 4,994 rarer labels" in text
 
 
+def test_room_that_other_audits_leave_is_used() -> None:
+    """The first audit needs far more than its share; the others need next to nothing."""
+    large = [table(500, title=f"Table {i}") for i in range(12)]
+    small = [result(table(2), audit=audit) for audit in ("slices", "operating", "drift", "vocabulary", "context")]
+    read = Reader(render({}, [result(*large, audit="subgroups"), *small]))
+    assert "left out so that" not in read.text
+    assert all(f"Table {i}" in read.text for i in range(12))
+
+
 # Structure
 
 

@@ -72,6 +72,48 @@ def test_missing_scores_are_reported(folder: Path, palpate: CommandLine) -> None
     assert "vendor has no score for 15% of the cases" in page
 
 
+def stays(n: int = 60) -> pl.DataFrame:
+    """Three hourly predictions a stay; the last of every third stay is at the event, and alone has the label."""
+    frame = pl.DataFrame({"case_id": [f"c{k}" for k in range(3 * n)]}).with_row_index("k")
+    ill = (pl.col("k") // 3 % 3 == 0) & (pl.col("k") % 3 == 2)
+    at = pl.datetime(2024, 1, 1) + pl.duration(days=pl.col("k") // 3, hours=pl.col("k") % 3)
+    told = {"ill": ill.cast(int), "stay_id": pl.format("s{}", pl.col("k") // 3), "time": at}
+    return frame.with_columns(**told, event=pl.when(ill).then(at), score=(pl.col("k") * 7919) % 97 / 97).drop("k")
+
+
+def alerts_of(frame: pl.DataFrame, model: InMemory, options: dict[str, Any], out: Path) -> pl.DataFrame:
+    roles: dict[str, Any] = {
+        "labels": "ill",
+        "patient": "stay_id",
+        "stay": "stay_id",
+        "time": "time",
+        "attributes": ["event"],
+    }
+    audit(frame.drop("score"), models={"v": model}, audits={"operating": options}, out=out, **roles)
+    return pl.read_parquet(out / "results" / "operating.parquet").filter(group="ward")
+
+
+@pytest.mark.parametrize("options", [{}, {"event_time": "event"}])
+def test_an_unscored_case_still_tells_what_became_of_its_stay(options: dict[str, str], tmp_path: Path) -> None:
+    frame, found = stays(), []
+    for score in (pl.col("score"), pl.when(pl.col("ill") == 0).then("score")):
+        model = InMemory(frame.with_columns(score)["score"].to_numpy(), missing="report")
+        alerts = {"n_replicates": 100, "thresholds": {"ward": 0.6}, **options}
+        found.append(alerts_of(frame, model, alerts, tmp_path / f"run{len(found)}").filter(metric="specificity"))
+    assert [each["n_positive"].to_list() for each in found] == [[20], [20]]
+    if options:  # predictions at the event do not count, scored or not
+        assert found[0]["value"].to_list() == found[1]["value"].to_list()
+
+
+def test_a_stay_without_its_first_score_has_no_first_alert(tmp_path: Path) -> None:
+    frame = stays()
+    lacking = frame.with_columns(pl.when(pl.int_range(pl.len()) % 6 > 0).then("score"))["score"].to_numpy()
+    alerts = {"n_replicates": 100, "thresholds": {"ward": 0.6}, "combine": "first"}
+    rate = alerts_of(frame, InMemory(lacking, missing="report"), alerts, tmp_path / "run").filter(metric="flag_rate")
+    scored = frame["score"].to_numpy()[3::6]
+    assert (rate["n"].to_list(), rate["value"].to_list()) == ([30], [pytest.approx(float((scored >= 0.6).mean()))])
+
+
 def test_without_the_option_the_error_names_it(folder: Path, palpate: CommandLine) -> None:
     config = folder / "audit.yaml"
     config.write_text(

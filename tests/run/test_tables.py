@@ -50,3 +50,27 @@ def test_parts_make_the_whole(cohort: Cohort, tmp_path: Path, monkeypatch: pytes
     assert frames[0][0].height == 41 + sum(max(row % 3, 1) - 1 for row in range(40))
     assert frames[0][1].height == 80
     assert frames[0][0]["replacement"].null_count() == (frames[0][0].height if private else 15)
+
+
+@pytest.mark.parametrize("size", [1 << 18, 6])
+def test_audits_of_different_labels(cohort: Cohort, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    monkeypatch.setattr(tables, "ROWS_PER_PART", size)
+    p = np.random.default_rng(0).random((10, 3))
+    builder = VariantsBuilder(n_cases=len(cohort))
+    for row in range(6):
+        builder.add(row, "as it is", [])
+    run = RunDirectory(tmp_path / "run")
+    parts = {
+        "one": ModelPredictions(("a", "b", "c"), p, p[:, 0] > 0),
+        "two": ModelPredictions(("c",), p[:6, :1], p[:6, 0] > 0),
+        "three": ModelPredictions(("b", "a"), p[:6, :2], p[:6, 0] > 0),
+    }
+    for audit in ("two", "three"):
+        run.write_variants(audit, Plan(cohort, builder.build(), cohort.labels, memory=None))
+    run.write_predictions("m", parts)
+    assert pl.read_parquet(run.path / "predictions" / "m.parquet").height == 22
+    for label, column in (("b", 0), ("a", 1), ("c", 0)):
+        scores = run.read_scores("m", label)
+        assert scores is not None
+        assert scores["p"].to_list() == p[:6, column].tolist()
+        assert scores["case_id"].to_list() == cohort.cases["case_id"][:6].to_list()

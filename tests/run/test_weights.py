@@ -45,6 +45,13 @@ def test_used_and_not_used(tmp_path: Path) -> None:
     assert "are not used here: its numbers are about the sampled cases" in sentence
 
 
+def test_weights_that_leave_little_are_a_caveat(tmp_path: Path) -> None:
+    heavy = NOTES.with_columns(sampling_weight=pl.when(pl.int_range(pl.len()) == 0).then(1000.0).otherwise(1.0))
+    ((kind, sentence),) = sentences(heavy, tmp_path)["performance"]
+    assert kind == "caveat"
+    assert "20 cases of ward are as precise as 1 of equal weight (Kish). A few heavy cases decide" in sentence
+
+
 @pytest.mark.parametrize("frame", [NOTES.drop("sampling_weight"), NOTES.with_columns(sampling_weight=pl.lit(2.0))])
 def test_nothing_is_said_of_equal_weights(frame: pl.DataFrame, tmp_path: Path) -> None:
     assert not any(sentences(frame, tmp_path).values())

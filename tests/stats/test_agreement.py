@@ -90,3 +90,23 @@ def test_kendall_w_ends():
     assert math.isnan(kendall_w([[1], [2]]))
     with pytest.raises(ValueError, match="finite"):
         kendall_w([[1, _], [1, 2]])
+
+
+@pytest.mark.parametrize("level", ["nominal", "ordinal", "interval"])
+def test_a_weight_is_how_many_units_there_are(level):
+    times = np.array([1, 3, 0, 2, 1, 1, 4, 1, 1, 2, 5, 1])
+    repeated = np.repeat(np.array(OBSERVERS), times, axis=1)
+    found = krippendorff_alpha(OBSERVERS, level=level, weight=times)
+    assert found == pytest.approx(krippendorff_alpha(repeated, level=level), abs=1e-12)
+    assert found != pytest.approx(krippendorff_alpha(OBSERVERS, level=level), abs=1e-3)
+    assert math.isnan(krippendorff_alpha(OBSERVERS, level=level, weight=np.zeros(12)))
+
+
+def test_kappa_with_weights():
+    times = np.array([1, 3, 0, 2, 1, 1, 4, 1, 1, 2])
+    found = fleiss_kappa(RATED, weight=times)
+    assert found == pytest.approx(fleiss_kappa(np.repeat(RATED, times, axis=0)), abs=1e-12)
+    assert math.isnan(fleiss_kappa(RATED, weight=np.zeros(10)))
+    for wrong in (times[:-1], -times, times * np.nan):
+        with pytest.raises(ValueError, match="weight"):
+            fleiss_kappa(RATED, weight=wrong)

@@ -146,3 +146,12 @@ def test_wrong_fractions():
         operating_point([0, 1], [0.1, 0.2], specificity=95)
     with pytest.raises(ValueError, match="recall"):
         recall_threshold([0, 1], [0.1, 0.2], recall=-0.1)
+
+
+@pytest.mark.parametrize("digits", [1, 2, 12])
+def test_thresholds_without_weights_are_those_with_equal_ones(digits):
+    rng = np.random.default_rng(digits)
+    for share in (0.02, 0.3, 0.5, 0.97):
+        for _ in range(25):
+            y, p = rng.random(40) < share, rng.random(40).round(digits)
+            np.testing.assert_equal(youden_threshold(y, p), youden_threshold(y, p, weight=np.ones(40)))

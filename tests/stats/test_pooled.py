@@ -1,4 +1,4 @@
-"""Micro averages by one walk, against the bootstrap's values on the pooled pairs."""
+"""Micro averages by one walk, against the walks of the bootstrap (which orders rows for its resamples)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_they_are_those_of_the_bootstrap(digits: int, share: float) -> None:
     y = (rng.random((70, 3)) < share).astype(np.uint8)
     p = rng.random((70, 3)).round(digits)
     names = PooledMetrics._fields
-    expected = bootstrap(y.reshape(-1, 1), p.reshape(-1, 1), metrics=names, unit="case", rng=0, n_replicates=0).point
+    expected = bootstrap(y.reshape(-1, 1), p.reshape(-1, 1), metrics=names, unit="case", rng=0, n_replicates=1).point
     for n_threads in (1, 3):
         found = pooled_metrics(y, p, n_threads=n_threads)
         np.testing.assert_allclose(found, expected[0, :, 0], rtol=1e-13)
@@ -28,7 +28,7 @@ def test_decisions_are_those_of_the_bootstrap(monkeypatch: pytest.MonkeyPatch) -
     threshold = np.array([0.2, 0.5, np.nan, 2.0])
     decided = (p >= np.nan_to_num(threshold, nan=np.inf)).astype(float).reshape(-1, 1)
     expected = bootstrap(
-        y.reshape(-1, 1), decided, metrics=THRESHOLD_METRICS, threshold=0.5, unit="case", rng=0, n_replicates=0
+        y.reshape(-1, 1), decided, metrics=THRESHOLD_METRICS, threshold=0.5, unit="case", rng=0, n_replicates=1
     ).point
     monkeypatch.setattr("palpate.stats.precision.pooled._AT_ONCE", 40)
     found = pooled_decisions(y, p, threshold)

@@ -17,6 +17,7 @@ from palpate.data.annotations.reviews import read_review
 from palpate.stats import wilson_interval
 from palpate.workbench.alterations import marks
 from palpate.workbench.alterations.marks import NoteMark
+from palpate.workbench.pages import BenchProblem
 
 from .server import Member, Served
 
@@ -129,6 +130,19 @@ def test_marks_reasons_and_taking_back(shown: Served) -> None:
     assert "said=nothing" in str(ann.send(f"/alterations/{sample}/undo").url)
 
 
+def test_another_mark_in_the_same_form_is_refused(shown: Served) -> None:
+    ann, sample = shown.member("Ann", "reviewer"), drawn(shown.member("Boss", "coordinator"))
+    for said, status in (("wrong", 200), ("wrong", 200), ("right", 409)):
+        assert mark(ann, sample, 0, said, entry="same") == status
+    assert mark(ann, sample, 1, "wrong", entry="same") == 409
+    form = {"at": 0, "kind": "own", "entry": "samer"}
+    for reason, status in (("", 200), ("", 200), ("because", 409)):
+        assert ann.send(f"/alterations/{sample}/reason", reason=reason, **form).status_code == status
+    ann.send(f"/alterations/{sample}/reason", reason="because", **{**form, "entry": "other"})
+    assert mark(ann, sample, 0, "wrong", entry="same") == 200, "the same form, sent late"
+    assert marks.marks_of(shown.bench.store, sample, number(shown, "Ann")) == {0: NoteMark("wrong", "because")}
+
+
 def test_wrong_forms_are_refused(shown: Served) -> None:
     boss, ann = shown.member("Boss", "coordinator"), shown.member("Ann", "reviewer")
     sample = drawn(boss)
@@ -141,6 +155,10 @@ def test_wrong_forms_are_refused(shown: Served) -> None:
     assert ann.send(f"/alterations/{sample}/reason", reason="x" * 20_000, **long).status_code == 413
     for form in ({"to": "gender"}, {"to": "gender=dragon"}, {"to": ""}, {"n": 0}, {"n": 1001}, {"seed": -1}):
         assert boss.send("/alterations", **{"to": "gender=male", "n": 5, "seed": 0, **form}).status_code == 400
+    for to in ("", "gender", "gender=", "=male", "gender=male,"):
+        said = boss.send("/alterations", to=to, n=5, seed=0).text
+        assert "as characteristic=group, for example gender=female" in said
+        assert "--" not in said.partition("<main")[2].partition("</main")[0]
     assert ann.get("/alterations/99").status_code == 404
     assert boss.get(f"/alterations/{sample}/review/999").status_code == 404
     assert boss.get(f"/alterations/{sample}/notes/10").status_code == 404
@@ -215,8 +233,13 @@ def test_script_in_a_note_is_text_and_changed_notes_are_refused(project: Path, t
 def test_a_closed_review_takes_nothing(shown: Served) -> None:
     boss, ann = shown.member("Boss", "coordinator"), shown.member("Ann", "reviewer")
     sample = drawn(boss, n=3)
-    boss.send(f"/alterations/{sample}/close")
+    before = marks.samples(shown.bench.store, sample)[0]
+    for _ in range(2):
+        page = boss.send(f"/alterations/{sample}/close", close=1).text
+    assert 'name="close" value="0"' in page
     assert mark(ann, sample, 0, "right") == 400
+    with pytest.raises(BenchProblem, match="closed"):  # it was read before the end
+        marks.enter_mark(shown.bench.store, before, number(shown, "Ann"), 0, NoteMark("right", ""), "late")
     assert ann.send(f"/alterations/{sample}/undo").status_code == 400
-    boss.send(f"/alterations/{sample}/close")
+    boss.send(f"/alterations/{sample}/close", close=0)
     assert mark(ann, sample, 0, "right") == 200

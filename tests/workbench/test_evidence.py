@@ -13,12 +13,13 @@ import polars as pl
 import pytest
 
 from palpate.data.annotations import AnnotatedChart, AnnotatedNote, Annotation, mdace
-from palpate.data.annotations.uima_cas import write_json
+from palpate.data.annotations.uima_cas import read_json, write_json
 from palpate.data.annotations.webanno import LayerSpan
 from palpate.data.annotations.webanno_projects import import_evidence, measure_agreement
 from palpate.run.directory import SCHEMA
 from palpate.workbench.evidence import decisions, exports, imports, reviewed
 from palpate.workbench.evidence.decisions import SpanDecision
+from tests.data.published import INCEPTION, needs_inception
 
 from .server import Member, Served
 
@@ -154,13 +155,241 @@ def test_cas_json_is_imported_and_comes_back(served: Served, tmp_path: Path) -> 
     for at in range(3):
         decide(ann, number, at, "accept")
     (tmp_path / "cas.zip").write_bytes(boss.get(f"/evidence/{number}/export/cas").content)
-    read = import_evidence(tmp_path / "cas.zip", annotator="CURATION_USER")
+    with zipfile.ZipFile(tmp_path / "cas.zip") as packed_again:
+        for name in packed_again.namelist():
+            assert packed_again.read(name) == files["coder_file"][1], "what everybody accepts comes back as it was"
+    chosen = {"layer": "Code", "feature": "icd"}
+    read = import_evidence(tmp_path / "cas.zip", annotator="CURATION_USER", **chosen)
     assert read.cases["case_id"].to_list() == ["dis charge_b_"]
     found = set(read.evidence.select("label", "start", "end").iter_rows())
     assert found == {(one.code, one.begin, one.end) for one in CODED}
     refused = boss.get(f"/evidence/{number}/export/mdace")  # MDACE's names are numbers
     assert refused.status_code == 400
     assert "by number" in refused.text
+
+
+def sure_of(content: bytes) -> dict[str, dict[tuple[str, str], str | None]]:
+    """Of each file of an export: the words and the code of each span, and its feature `sure`."""
+    found = {}
+    with zipfile.ZipFile(io.BytesIO(content)) as read:
+        for name in read.namelist():
+            spans = read_json(read.read(name), Path(name)).spans
+            rows = [(TEXT[one.begin : one.end], one.features.get("icd"), one.features.get("sure")) for one in spans]
+            found[name.rpartition("/")[2]] = {(words, str(code)): sure for words, code, sure in rows}
+    return found
+
+
+def test_cas_json_keeps_what_the_review_is_not_about(served: Served) -> None:
+    boss, ann = served.member("Boss", "coordinator"), served.member("Ann", "coder")
+    sides = {}
+    for side, spans, sure in (("coder_file", CODED, "yes"), ("model_file", SAID, "0.7")):
+        made = [LayerSpan(one.begin, one.end, "custom.Code", {"icd": one.code, "sure": sure}) for one in spans]
+        sides[side] = ("7.json", write_json(TEXT, [*made, LayerSpan(0, 5, "custom.Other", {"x": "kept"})]).encode())
+    number = int(str(sent(boss, sides, layer="Code", feature="icd").url.path).split("/")[2])
+    at = places(served, number)
+    decide(ann, number, at["I50.9", "coder"], "correct", words="Acute systolic heart failure", code="I50.21")
+    decide(ann, number, at["I50.9", "model"], "reject")
+    decide(ann, number, at["I10", "both"], "accept")
+    decide(ann, number, at["J18.9", "coder"], "reject")
+    decide(ann, number, at["R50.9", "model"], "accept")
+    added(ann, number, first="😀", code="Z99")
+    content = boss.get(f"/evidence/{number}/export/cas").content
+    for name, found in sure_of(content).items():
+        assert found == {
+            ("Acute systolic heart failure", "I50.21"): "yes",
+            ("hypertension", "I10"): "yes",
+            ("fever", "R50.9"): "0.7",
+            ("😀", "Z99"): None,
+            ("Acute", "None"): None,
+        }, name
+
+
+@needs_inception
+@pytest.mark.parametrize(
+    ("file", "types", "lost"),
+    [
+        ("xmi_smileys/cas_with_smileys.xmi", "xmi_smileys/inception_typesystem.xml", 1),
+        (
+            "relation_xmi/relation_test.xmi",
+            "relation_xmi/TypeSystem.xml",
+            2,
+        ),  # the span, and a relation
+    ],
+)
+def test_documents_of_others_come_back_as_they_were(file: str, types: str, lost: int) -> None:
+    cassis = pytest.importorskip("cassis")
+    with (INCEPTION / types).open("rb") as system, (INCEPTION / file).open("rb") as document:
+        cas = cassis.load_cas_from_xmi(document, typesystem=cassis.load_typesystem(system))
+    raw = cas.to_json()
+    charts = imports.combine(imports.read_file("a.json", raw.encode(), imports.ReadHow(), by_model=False), [], {})
+
+    def exported(*rejected: int) -> str:
+        given = {
+            one.place: SpanDecision("reject" if one.place in rejected else "accept", one.begin, one.end, one.code)
+            for one in charts.spans
+        }
+        content = exports.cas_files(exports.ReviewedCharts(charts.notes, charts.spans, {}, given, {}))
+        with zipfile.ZipFile(io.BytesIO(content)) as read:
+            return read.read(read.namelist()[0]).decode()
+
+    assert exported() == raw
+    again = cassis.load_cas_from_json(io.BytesIO(exported(0).encode()))
+    assert len(again.select_all_annotations()) == len(cas.select_all_annotations()) - lost
+
+
+def added(member: Member, number: int, at: int = 0, **fields: object) -> Any:
+    return member.send(f"/evidence/{number}/add", **{"note": at, "code": "R99", "entry": f"n{fields}"[:60], **fields})
+
+
+def own_spans(content: bytes, folder: Path) -> set[tuple[str, str]]:
+    note = next(iter(mdace.read(unpacked(content, folder)))).notes[0]
+    return {(one.code, TEXT[one.begin : one.end]) for one in note.annotations}
+
+
+def test_a_span_that_nobody_proposed_is_added_blind_adjudicated_and_exported(served: Served, tmp_path: Path) -> None:
+    boss, ann, bob = (served.member(*who) for who in (("Boss", "coordinator"), ("Ann", "coder"), ("Bob", "coder")))
+    number = imported(boss, tmp_path)
+    for at in range(5):
+        for coder in (ann, bob):
+            decide(coder, number, at, "accept")
+    answer = added(ann, number, 0, first="No", last="seen", code="Z03.89", reason="ruled <b>out</b>")
+    assert "Span 6 of 6: Z03.89" in answer.text
+    assert "Added." in answer.text
+    assert added(ann, number, 0, first="No", last="seen", code="Z03.89", reason="ruled <b>out</b>").status_code == 200
+    spans = [one for one in decisions.items_of_set(served.bench.store, number) if one.by == "added"]
+    assert [(TEXT[one.begin : one.end], one.code) for one in spans] == [("No pneumonia 😀 was seen", "Z03.89")]
+    mine = spans[0].place
+    # Nobody else sees it, or can decide about it, or how many there are.
+    for page in (bob.get(f"/evidence/{number}").text, bob.get(f"/evidence/{number}?at={mine}").text):
+        assert "Z03.89" not in page
+        assert "of 6" not in page
+        assert str(mine) not in page
+    assert decide(bob, number, mine, "reject").status_code == 400
+    assert bob.send(f"/evidence/{number}/reason", at=mine, kind="own", reason="x", entry="r").status_code == 400
+    assert added(boss, number, 0, first="seen").status_code == 403
+    # Bob finished the note without it: so they disagree.
+    assert own_spans(boss.get(f"/evidence/{number}/export/mdace?who={who(served, 'Ann')}").content, tmp_path / "a") >= {
+        ("Z03.89", "No pneumonia 😀 was seen")
+    }
+    progress = boss.get(f"/evidence/{number}/progress").text
+    assert "5 of 6 spans are settled" in progress
+    assert "Coders disagree about 1" in progress
+    before = exports.agreement(reviewed(served.bench, number))
+    assert before.hooper is not None
+    assert before.hooper < 1
+    judged = boss.get(f"/evidence/{number}/judge").text
+    assert all(text in judged for text in ("Added it", "Did not mark it", "ruled &lt;b&gt;out&lt;/b&gt;"))
+    decide(boss, number, mine, "accept", "/judge")
+    settled = own_spans(boss.get(f"/evidence/{number}/export/mdace").content, tmp_path / "b")
+    assert ("Z03.89", "No pneumonia 😀 was seen") in settled
+    boss.send(f"/evidence/{number}/judge/undo")
+    # Bob adds the same: they agree, and it is one span.
+    answer = added(bob, number, 0, first="No pneumonia 😀 was seen", code="Z03.89")
+    assert "ruled" not in answer.text.replace("negated or ruled out", "")
+    assert "6 of 6 spans are settled" in boss.get(f"/evidence/{number}/progress").text
+    assert exports.agreement(reviewed(served.bench, number)).hooper == 1
+    table = pl.read_csv(boss.get(f"/evidence/{number}/export/csv").content)
+    assert sorted(table.filter(marked_by="added")["who"].to_list()) == ["Ann", "Bob"]
+    # Adjudicated and then taken back by those who added it: it stays adjudicated, and is told.
+    decide(boss, number, mine, "accept", "/judge", entry="late")
+    # Taken back, it is gone for who took it back.
+    bob.send(f"/evidence/{number}/undo")
+    assert "Z03.89" not in bob.get(f"/evidence/{number}").text
+    assert "Coders disagree about 1" in boss.get(f"/evidence/{number}/progress").text
+    ann.send(f"/evidence/{number}/undo")
+    assert "6 of 6 spans are settled" in boss.get(f"/evidence/{number}/progress").text
+    assert "(adjudicated)" in boss.get(f"/evidence/{number}/export/csv").text
+    boss.send(f"/evidence/{number}/judge/undo")
+    assert "5 of 5 spans are settled" in boss.get(f"/evidence/{number}/progress").text
+    assert "Z03.89" not in table.filter(pl.col("marked_by") != "added").write_csv()
+    assert "seen" not in served.logged()
+
+
+def who(served: Served, name: str) -> int:
+    return next(each.id for each in served.bench.register.everybody() if each.name == name)
+
+
+def test_a_span_is_added_to_a_note_in_which_nobody_marked_anything(served: Served, tmp_path: Path) -> None:
+    boss, ann, bob = (served.member(*who) for who in (("Boss", "coordinator"), ("Ann", "coder"), ("Bob", "coder")))
+    charts = packed(tmp_path / "g", chart(*CODED), chart(hadm_id=8))
+    number = int(str(sent(boss, {"coder_file": ("gold.zip", charts)}).url.path).split("/")[2])
+    bare = next(one.place for one in decisions.notes_of_set(served.bench.store, number) if one.chart == "8")
+    assert f"/evidence/{number}/notes/{bare}" in ann.get(f"/evidence/{number}").text
+    page = ann.get(f"/evidence/{number}/notes/{bare}").text
+    assert "&lt;script&gt;alert(1)" in page
+    answer = added(ann, number, bare, first="fever", code="R50.9").text
+    assert "Added." in answer
+    assert "there is nothing else to mark" in answer
+    assert "R50.9" in ann.get(f"/evidence/{number}/notes/{bare}").text
+    assert "R50.9" not in bob.get(f"/evidence/{number}/notes/{bare}").text
+    for at in range(3):
+        for coder in (ann, bob):
+            decide(coder, number, at, "accept")
+
+    def exported(folder: Path) -> list[tuple[str, str]]:
+        content = boss.get(f"/evidence/{number}/export/mdace").content
+        again = {one.hadm_id: one for one in mdace.read(unpacked(content, folder))}
+        return [(one.code, one.code_system) for one in again[8].notes[0].annotations]
+
+    progress = boss.get(f"/evidence/{number}/progress").text
+    assert "Coders disagree about 0" in progress
+    assert "3 of 4 spans are settled" in progress, "one coder's word is not enough"
+    assert exported(tmp_path / "a") == []
+    bob.send(f"/evidence/{number}/notes/{bare}/read", read="1")
+    assert "Coders disagree about 1" in boss.get(f"/evidence/{number}/progress").text
+    mine = next(one.place for one in decisions.items_of_set(served.bench.store, number) if one.by == "added")
+    decide(boss, number, mine, "accept", "/judge")
+    assert exported(tmp_path / "b") == [("R50.9", "ICD-10-CM")]
+    assert boss.get(f"/evidence/{number}/notes/{bare}").status_code == 403
+    assert ann.get(f"/evidence/{number}/notes/99").status_code == 404
+
+
+def test_added_words_are_found_and_wrong_ones_refused(served: Served, tmp_path: Path) -> None:
+    boss, ann = served.member("Boss", "coordinator"), served.member("Ann", "coder")
+    number, fever = imported(boss, tmp_path), [TEXT.index("fever"), TEXT.rindex("fever")]
+    for code, fields, begin in (
+        ("R1", {"which": 2}, fever[1]),
+        ("R2", {"near": fever[1] + 2}, fever[1]),
+        ("R3", {"near": 0, "which": 2}, fever[0]),
+    ):
+        assert added(ann, number, 0, first="Fever", code=code, **fields).status_code == 200
+        last = [one for one in decisions.items_of_set(served.bench.store, number) if one.code == code]
+        assert [(one.begin, one.end) for one in last] == [(begin, begin + 5)]
+    assert "0 of 5 decided" in ann.get("/evidence").text, "added spans are not among the 5"
+    # One that is proposed already is accepted instead.
+    answer = added(ann, number, 0, first="hypertension", code="I10")
+    assert "Accepted" in answer.text
+    assert len(decisions.items_of_set(served.bench.store, number)) == 8
+    for fields in (
+        {"first": "not there"},
+        {"first": ""},
+        {"first": "fever", "which": 3},
+        {"first": "fever", "which": 0},
+        {"first": "seen", "last": "heart"},
+        {"first": "seen", "code": ""},
+        {"first": "seen", "code": "x" * 41},
+        {"first": "seen", "reason": "x" * 501},
+        {"first": "seen", "entry": ""},
+        {"first": "seen", "note": "x"},
+        {"first": "x" * 2_001},
+    ):
+        assert added(ann, number, **fields).status_code == 400, fields
+    assert added(ann, number, 99, first="seen").status_code == 404
+    boss.send(f"/evidence/{number}/close", close=1)
+    assert added(ann, number, 0, first="seen").status_code == 400
+    assert len(decisions.items_of_set(served.bench.store, number)) == 8
+
+
+def test_a_span_is_added_where_the_text_is_not_here(served: Served, tmp_path: Path) -> None:
+    boss, ann = served.member("Boss", "coordinator"), served.member("Ann", "coder")
+    files = {"coder_file": ("gold.zip", packed(tmp_path / "gold", chart(*CODED, text=None)))}
+    number = int(str(sent(boss, files).url.path).split("/")[2])
+    assert added(ann, number, 0, begin=3, end=9).status_code == 200
+    for begin, end in ((9, 9), (9, 3), (-1, 3), ("x", 3)):
+        assert added(ann, number, 0, begin=begin, end=end).status_code == 400
+    assert [
+        (one.begin, one.end) for one in decisions.items_of_set(served.bench.store, number) if one.by == "added"
+    ] == [(3, 9)]
 
 
 def test_agreement_is_that_of_palpate_codes_agreement(served: Served, tmp_path: Path) -> None:
@@ -313,7 +542,7 @@ def test_taking_back_closing_and_deleting(served: Served, tmp_path: Path) -> Non
     ann.send(f"/evidence/{number}/undo")
     assert decisions.decisions_of(store, number, me) == {}
     assert "said=nothing" in str(ann.send(f"/evidence/{number}/undo").url)
-    boss.send(f"/evidence/{number}/close")
+    boss.send(f"/evidence/{number}/close", close=1)
     assert decide(ann, number, 0, "accept").status_code == 400
     assert boss.send(f"/evidence/{number}/delete", title="other").status_code == 400
     boss.send(f"/evidence/{number}/delete", title="Charts")
@@ -322,24 +551,6 @@ def test_taking_back_closing_and_deleting(served: Served, tmp_path: Path) -> Non
     assert not any(b"systolic heart" in path.read_bytes() for path in served.options.home.iterdir())
     last = store.write(lambda db: db.execute("INSERT INTO evidence_sets (title, made) VALUES ('other', 0)").lastrowid)
     assert last == number + 1, "a page that is still open must not decide in another set"
-
-
-def test_what_is_settled() -> None:
-    yes, no, other = (
-        SpanDecision("accept", 0, 4, "A"),
-        SpanDecision("reject", 0, 4, "A"),
-        SpanDecision("correct", 0, 5, "A"),
-    )
-    ann = {0: yes, 1: yes, 2: no, 3: other, 4: no}
-    bob = {0: yes._replace(reason="sure"), 1: no, 2: no, 3: yes}
-    assert decisions.disputed({1: ann, 2: bob}) == [1, 3]
-    found = decisions.settled({1: ann, 2: bob}, {3: other})
-    assert {place: given.decision for place, given in found.items()} == {
-        0: "accept",
-        2: "reject",
-        3: "correct",
-        4: "reject",
-    }
 
 
 def test_charts_of_a_run(tmp_path: Path) -> None:

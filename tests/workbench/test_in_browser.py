@@ -183,6 +183,11 @@ def test_what_if_equals_the_models_own_answer(shown: Served, project: Path, brow
     context.close()
 
 
+CUT = """() => [...document.querySelectorAll("#answers tbody :is(th, td)")].filter((cell) => {
+  const box = cell.getBoundingClientRect();
+  const around = cell.closest(".scroller").getBoundingClientRect();
+  return box.width === 0 || box.left < around.left - 1 || box.right > Math.min(around.right, innerWidth) + 1;
+}).map((cell) => cell.textContent)"""
 PAGES = (
     *("/", "/runs", "/runs/of/{run}", "/runs/compare?run={run}", "/runs/history", "/people", "/people/log"),
     *("/words", "/words/1", "/words/1/list", "/words/1/progress", "/whatif?case=c2", "/whatif/templates"),
@@ -207,6 +212,7 @@ def test_no_rule_of_axe_is_broken(
             page.fill("#replacement", "person")
             page.click("text=Ask the models")
             page.wait_for_selector("#answers table")
+            assert page.evaluate(CUT) == [], "every number is seen without scrolling to the side"
         if path == "/whatif/templates":
             page.click("text=Fill in and ask")
             page.wait_for_selector("#filled table")

@@ -12,6 +12,7 @@ from tests.report.browser import find_chromium
 
 from .server import Served
 from .test_evidence import TEXT, decide, imported, run
+from .test_evidence_outcomes import with_bare_note
 
 playwright = pytest.importorskip("playwright.sync_api")
 from playwright.sync_api import Browser, BrowserContext, Page  # noqa: E402
@@ -101,6 +102,81 @@ def test_a_coder_needs_no_mouse(shown: Served, browser: Browser) -> None:
     context.close()
 
 
+SELECTED = """words => {
+  const texts = document.createTreeWalker(document.getElementById('chart'), NodeFilter.SHOW_TEXT);
+  let last = null;
+  while (texts.nextNode()) {
+    const at = texts.currentNode.data.lastIndexOf(words);
+    if (at < 0) continue;
+    const range = document.createRange();
+    range.setStart(texts.currentNode, at);
+    range.setEnd(texts.currentNode, at + words.length);
+    const box = range.getBoundingClientRect();
+    last = [box.left, box.top + box.height / 2, box.right];
+  }
+  return last;
+}"""
+
+
+def test_a_coder_reads_a_note_without_marks_by_keyboard(shown: Served, browser: Browser, tmp_path: Path) -> None:
+    number, bare = with_bare_note(shown, shown.member("Boss", "coordinator"), tmp_path)
+    context = context_of(browser)
+    page = enter(shown, context, "Ann", "coder")
+    page.goto(f"{shown.url}/evidence/{number}")
+    for done in (1, 2, 3):
+        press(page, "a", f"{done} of 3 decided")
+    page.click("text=Next note to read")
+    page.wait_for_url(f"**/notes/{bare}")
+    page.keyboard.press("n")
+    page.keyboard.type("was seen")
+    page.fill("#add-code", "Z03")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("text=there is nothing else to mark")
+    page.locator("h1").click()
+    page.keyboard.press("r")
+    page.wait_for_selector("text=You have read this note to its end")
+    assert [tuple(row) for row in shown.bench.store.read("SELECT number, note FROM evidence_read")] == [(number, bare)]
+    page.click("text=Take it back")
+    page.wait_for_selector("text=I have read this note, and")
+    assert shown.bench.store.read("SELECT * FROM evidence_read") == []
+    assert page.evaluate("window.intruded") is None
+    assert page.problems == []  # type: ignore[attr-defined]
+    context.close()
+
+
+def test_a_coder_adds_a_span_with_the_mouse_and_with_the_keyboard(shown: Served, browser: Browser) -> None:
+    context = context_of(browser)
+    page = enter(shown, context, "Ann", "coder")
+    page.goto(f"{shown.url}/evidence/1")
+    left, middle, right = page.evaluate(SELECTED, "fever")  # the last of three, after an emoji and several labels
+    page.mouse.move(left, middle)
+    page.mouse.down()
+    page.mouse.move(right, middle, steps=6)
+    page.mouse.up()
+    assert page.input_value("#first") == "fever"
+    page.fill("#add-code", "R50.8")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#asked:has-text('Span 6 of 6')")
+    assert page.evaluate("document.activeElement.classList.contains('here')")
+    page.keyboard.press("n")
+    page.keyboard.type("acute")
+    page.keyboard.press("Tab")
+    page.keyboard.type("heart failure")
+    for _ in range(2):
+        page.keyboard.press("Tab")
+    page.keyboard.type("I50.21")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#asked:has-text('of 7')")
+    sql = "SELECT code, begin, \"end\" FROM evidence_items WHERE by = 'added' ORDER BY code"
+    found = [(row["code"], TEXT[row["begin"] : row["end"]]) for row in shown.bench.store.read(sql)]
+    assert found == [("I50.21", "Acute systolic heart failure"), ("R50.8", "fever")]
+    assert shown.bench.store.read(sql)[1]["begin"] == TEXT.rindex("fever")
+    press(page, "Backspace", "of 6")
+    assert page.evaluate("window.intruded") is None
+    assert page.problems == []  # type: ignore[attr-defined]
+    context.close()
+
+
 def test_without_a_script_reviews_are_forms(shown: Served, browser: Browser) -> None:
     context = context_of(browser, java_script_enabled=False)
     page = context.new_page()
@@ -117,6 +193,10 @@ def test_without_a_script_reviews_are_forms(shown: Served, browser: Browser) -> 
     page.fill("#code", "I50.1")
     page.click("text=Save the correction")
     page.wait_for_selector("text=1 of 5 decided")
+    page.fill("#first", "was seen")
+    page.fill("#add-code", "Z03")
+    page.click("text=Add the span")
+    page.wait_for_selector("text=Span 6 of 6: Z03")
     context.close()
 
 
@@ -140,6 +220,7 @@ PAGES = (
     *("/alterations", "/alterations/1?at=0", "/alterations/1?at=1&open=1", "/alterations/1/progress"),
     *("/alterations/1/notes/0", "/evidence", "/evidence/1?at=0", "/evidence/1?at=4", "/evidence/1/progress"),
     "/evidence/1/judge",
+    "/evidence/2/notes/{bare}",
 )
 
 
@@ -150,19 +231,27 @@ def test_no_rule_of_axe_is_broken_in_reviews(
     axe: str,
     width: int,
     scheme: str,
+    tmp_path: Path,
 ) -> None:
+    number, bare = with_bare_note(shown, shown.member("Boss", "coordinator"), tmp_path)
+    assert number == 2
     ann, bob = shown.member("Ann", "coder reviewer"), shown.member("Bob", "coder")
     ann.send("/alterations/1/mark", at=0, mark="wrong", entry="a")
     for member, first in ((ann, "reject"), (bob, "accept")):
         for place in range(5):
             decide(member, 1, place, first if place == 0 else "accept")
+    ann.send("/evidence/1/add", note=0, first="was seen", code="Z03", entry="n")
     viewport = {"width": width, "height": 844}
     context = context_of(browser, viewport=viewport, color_scheme=scheme, bypass_csp=True, reduced_motion="reduce")
     page = enter(shown, context, "Cleo", "coordinator coder reviewer")
     page.goto(f"{shown.url}/evidence/1?at=0")
     press(page, "x", "Why?")
+    page.fill("#first", "fever")
+    page.fill("#add-code", "R50.8")
+    page.click("text=Add the span")
+    page.wait_for_selector("#asked:has-text('R50.8')")
     found: dict[str, list[str]] = {}
-    for path in PAGES:
+    for path in (each.format(bare=bare) for each in PAGES):
         page.goto(f"{shown.url}{path}")
         assert page.locator("h1").count(), path
         page.evaluate("for (const part of document.querySelectorAll('details')) part.open = true")

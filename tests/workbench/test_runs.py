@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -82,7 +84,7 @@ def test_a_damaged_run_does_not_hide_the_others(project: Path, tmp_path: Path, d
         file.write_text(damage)
     with Served(project / "run", tmp_path / "broken", folder=tmp_path / "bench") as served:
         page = served.member("Ann", "viewer").get("/runs").text
-        assert "broken: the file is damaged" in page
+        assert "broken is left out: The run can&#39;t be read: the file is damaged." in page
         assert str(tmp_path) not in page
         assert f"{project.name}-run" in page
 
@@ -105,3 +107,41 @@ def test_a_run_that_was_moved_away_is_a_sentence(project: Path, tmp_path: Path) 
             assert str(tmp_path) not in answer.text
         for path in ("/runs", "/runs/history", "/words", "/evidence", "/alterations"):
             assert member.get(path).status_code < 500
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda run: (run / "manifest.json").write_bytes(b'{"schema": '),
+        lambda run: (run / "manifest.json").write_bytes(b"\x00\xff\xfe"),
+        lambda run: (run / "manifest.json").write_text("[" * 100_000),
+        lambda run: (run / "manifest.json").write_text('{"schema": 999}'),
+        lambda run: changed_manifest(run, created=5),
+        lambda run: changed_manifest(run, models="x"),
+        lambda run: changed_manifest(run, audits=3),
+        lambda run: [file.write_bytes(b"PAR1") for file in (run / "results").glob("*.parquet")],
+        lambda run: [file.write_text("{") for file in (run / "results").glob("*.json")],
+    ],
+)
+def test_a_damaged_run_of_the_workbench_stops_nothing(
+    project: Path, tmp_path: Path, damage: Callable[[Path], object]
+) -> None:
+    made = tmp_path / "bench" / "runs" / "vocabulary-1"
+    shutil.copytree(project / "run", made)
+    damage(made)
+    with Served(project / "run", folder=tmp_path / "bench") as served:
+        boss = served.member("Ann", "coordinator")
+        page = boss.get("/runs").text
+        assert "vocabulary-1 is left out" in page
+        assert f"/runs/of/{project.name}-run" in page
+        assert boss.get("/runs/of/vocabulary-1").status_code == 400
+        for path in ("/runs/history", "/runs/history/page", "/words", "/evidence", f"/runs/of/{project.name}-run"):
+            answer = boss.get(path)
+            assert answer.status_code == 200
+            assert str(tmp_path) not in answer.text
+        assert str(tmp_path) not in page + boss.get("/runs/of/vocabulary-1").text
+
+
+def changed_manifest(run: Path, **values: object) -> None:
+    file = run / "manifest.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **values}))

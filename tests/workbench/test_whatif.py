@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import palpate
 from palpate.cases.edits import Edit, splice
 from palpate.errors import InputError
+from palpate.workbench.notes import AlteringOptions
 from palpate.workbench.whatif import compare, highlights
 from palpate.workbench.whatif.answers import ModelAnswer, WordWeights, word_spans
 from palpate.workbench.whatif.changes import (
@@ -93,11 +94,11 @@ def test_script_in_a_note_is_text(served: Served) -> None:
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
-        ({"note": " "}, "write or choose a note"),
+        ({"note": " "}, "Write or choose a note"),
         ({"to": "gender=robot"}, "no group"),
         ({"to": "shoes=red"}, "unknown characteristic"),
-        ({"sentence": "99"}, "has 4 sentences"),
-        ({"sentence": "unicorn"}, "no sentence"),
+        ({"sentence": "99"}, "sentences in the note is 4"),
+        ({"sentence": "unicorn"}, "No sentence"),
         ({"threshold": "2"}, "from 0 to 1"),
         ({"threshold": "nan"}, "from 0 to 1"),
         ({"note": "x" * 100_001}, "more than 100,000"),
@@ -193,6 +194,19 @@ def test_sentences_do_not_overlap(text: str) -> None:
     assert sum(c.isalnum() for c in covered) == sum(c.isalnum() for c in text)
 
 
+def test_titles_and_times_end_no_sentence() -> None:
+    text = "Seen by Dr. Smith at 5 p.m. today. Mr. Jones is well.\nTemp 98.6. Home!"
+    cut = [text[a:b].strip() for a, b in sentences(text)]
+    assert cut == ["Seen by Dr. Smith at 5 p.m. today.", "Mr. Jones is well.", "Temp 98.6.", "Home!"]
+
+
+def test_words_inside_hyphenated_ones_stay() -> None:
+    wanted = WantedChange(word="smoker", replacement="drinker")
+    changed = change_note("Smoker; non-smoker, ex-smoker's wife a smoker.", wanted)
+    assert changed.text == "Drinker; non-smoker, ex-smoker's wife a drinker."
+    assert change_note("pain-free, no pain", WantedChange(word="pain", replacement="ache")).text == "pain-free, no ache"
+
+
 def test_changes_are_made_one_after_the_other() -> None:
     changed = change_note(NOTE, WantedChange(word="COUGH", replacement="fall", characteristic="age", group="80"))
     assert changed.text.startswith("80 year old man with fall and sepsis")
@@ -204,16 +218,64 @@ def test_a_template_is_filled_and_answered(served: Served, project: Path) -> Non
     form = {"suite": "ade", "template": "[He|She] has {finding}.", "own": "finding: fever, sepsis"}
     page = member.send("/whatif/templates", **form).text
     texts = ["He has fever.", "He has sepsis.", "She has fever.", "She has sepsis."]
-    assert fill_template(form["template"], "ade", form["own"]) == texts
+    assert fill_template(form["template"], "ade", form["own"]) == (texts, 4)
+    assert "<h2>4 texts</h2>" in page
     model = palpate.load_model(f"palpate:{project}/models/lr")
     for text, p in zip(texts, model.predict(texts).ravel(), strict=True):
         assert f'<th scope="row">{text}</th>' in page
         assert f"{p:.3f}" in page
     for wrong in ({"template": "{nothing}"}, {"template": ""}, {"own": "no colon"}, {"suite": "../x"}):
         assert member.send("/whatif/templates", **{**form, **wrong}).status_code == 400
-    assert len(fill_template("I took {drug} and {effect}.", "ade", "")) == 60
+    assert len(fill_template("I took {drug} and {effect}.", "ade", "").texts) == 60
+    own = "\n".join(f"{slot}: {', '.join(f'{slot}{k}' for k in range(n))}" for slot, n in (("a", 16), ("b", 10)))
+    many = member.send("/whatif/templates", suite="ade", template="{a} and {b}.", own=own).text
+    assert "<h2>60 of 160 texts, drawn at random</h2>" in many
+    assert many.count('<th scope="row">') == 60
     with pytest.raises(InputError):
         fill_template("{a}", "ade", "")
+
+
+SMOKING = """\
+name: smoking
+insert: [section]
+sections: [Social History]
+groups:
+  none: {}
+  smoker:
+    sentence: [Is a current smoker]
+    phrase: [is a current smoker]
+"""
+PREGNANT = "30 year old woman, 20 weeks pregnant, with cough.\nSocial History: Lives alone."
+
+
+def test_notes_are_altered_as_the_audit_of_the_configuration_does(tmp_path: Path, project: Path) -> None:
+    (tmp_path / "smoking.yaml").write_text(SMOKING)
+    told = {}
+    for contradictory in ("skip", "alter"):
+        options = f"{{definitions: [smoking.yaml], contradictory: {contradictory}, sure: normal}}"
+        (tmp_path / "audit.yaml").write_text(
+            f"cohort: {{file: {project}/notes.csv, labels: [ill]}}\n"
+            f"models: {{lr: 'palpate:{project}/models/lr'}}\naudits: {{characteristics: {options}}}\n"
+        )
+        with Served(project / "run", folder=tmp_path / contradictory, config=tmp_path / "audit.yaml") as served:
+            ann = served.member("Ann", "viewer")
+            page = ann.get("/whatif").text
+            assert '<option value="smoking=smoker">' in page
+            assert '<option value="gender=female">' in page
+            answer = ann.send("/whatif", note=PREGNANT, to="smoking=smoker").text
+            assert "Is a current smoker" in answer
+            told[contradictory] = ann.send("/whatif", note=PREGNANT, to="gender=male").text
+            assert ann.send("/whatif", note=PREGNANT, to="nothing=x").status_code == 400
+    assert "<ins>man" not in told["skip"]
+    assert "<ins>man" in told["alter"]
+
+
+def test_the_audit_says_which_doubtful_notes_are_altered() -> None:
+    doubtful = "45 year old man. She was admitted with cough."
+    wanted = WantedChange(characteristic="gender", group="female")
+    found = {sure: change_note(doubtful, wanted, AlteringOptions(sure=sure)) for sure in ("strict", "normal")}
+    assert found["strict"].edits == ()
+    assert found["normal"].edits
 
 
 @pytest.mark.slow

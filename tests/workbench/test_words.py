@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+import re
+import shutil
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +17,7 @@ from palpate.commands.audit import audit
 from palpate.data.lexicons import read_ratings
 from palpate.stats import kendall_w, krippendorff_alpha
 from palpate.workbench.people import Person
+from palpate.workbench.store import BenchStore
 from palpate.workbench.words import ratings
 from palpate.workbench.words.ratings import WordSheet
 
@@ -56,6 +60,92 @@ def test_a_sheet_is_made_from_a_run_a_file_and_a_list(served: Served, project: P
     assert boss.send("/words", **{**form, "run": "../../etc"}).status_code == 400
 
 
+def test_the_scale_and_the_instruction_are_those_of_the_sheet(served: Served) -> None:
+    boss, ann, store = served.member("Boss", "coordinator"), served.member("Ann", "rater"), served.bench.store
+    form = {"title": "Seven", "source": "list", "words": "\n".join(WORDS), "low": 0, "high": 10}
+    assert boss.send("/words", **form).status_code == 200
+    page = ann.get("/words/1").text
+    assert "0 = it does not matter, 10 = it matters most" in page
+    assert [f'value="{k}"' in page for k in (0, 10, 11)] == [True, True, False]
+    assert 'value="10" data-key="t"' in page
+    for score, code in ((10, 200), (0, 200), (11, 400), (-1, 400)):
+        assert rate(ann, served, 1, "Ann", "fever", score) == code
+    assert ratings.scores_of(store, 1, person(served, "Ann").id) == {0: 0.0}
+    ann.send("/words/1/move", place=4, how="to", to=1, entry="a")
+    assert sorted(ratings.scores_of(store, 1, person(served, "Ann").id).values()) == pytest.approx(
+        np.linspace(0, 10, len(WORDS)), abs=1e-6
+    )
+    content = boss.get("/words/1/ratings.csv").content
+    told = ratings.sheet_of(store, 1).instruction.encode()  # type: ignore[union-attr]
+    assert content.count(told) == 1
+    sent = {"file": ("sheet.csv", content.replace(told, b"Say."))}
+    assert boss.post("/words", data={"csrf": boss.csrf, "title": "F", "source": "file"}, files=sent).status_code == 200
+    again = ratings.sheet_of(store, 2)
+    assert again is not None
+    assert (again.low, again.high, again.instruction, again.words) == (0, 10, "Say.", WORDS)
+    for wrong in ((5, 5), (5, 1), (0, 11), (90, 101), ("x", 5), (-1, 5)):
+        assert boss.send("/words", **{**form, "low": wrong[0], "high": wrong[1]}).status_code == 400
+    half = {"file": ("sheet.csv", b"word,a,scale\nfever,,0.5 to 2\ncough,,\n")}
+    assert boss.post("/words", data={"csrf": boss.csrf, "title": "F", "source": "file"}, files=half).status_code == 400
+
+
+@pytest.mark.parametrize("scale", [(1, 5), (0, 10)])
+def test_an_exported_sheet_comes_back_with_its_instruction_and_scale(served: Served, scale: tuple[int, int]) -> None:
+    boss, ann, store = served.member("Boss", "coordinator"), served.member("Ann", "rater"), served.bench.store
+    told = '=Rate, please: "how much"; 1 is not at all.'
+    form = {"title": "One", "source": "list", "words": "\n".join(WORDS), "instruction": told}
+    assert boss.send("/words", **form, low=scale[0], high=scale[1]).status_code == 200
+    assert rate(ann, served, 1, "Ann", "fever", scale[1]) == 200
+    sent = {"file": ("sheet.csv", boss.get("/words/1/ratings.csv").content)}
+    given = {"csrf": boss.csrf, "title": "Two", "source": "file", "low": "2", "high": "4"}
+    assert boss.post("/words", data=given, files=sent).status_code == 200
+    first, again = ratings.sheet_of(store, 1), ratings.sheet_of(store, 2)
+    assert first is not None
+    assert again is not None
+    assert first.instruction == told
+    assert again == first._replace(id=2, title="Two")
+
+
+def started(served: Served, sheet: int, folder: str, state: str) -> None:
+    sql = "INSERT INTO jobs_started (audit, about, folder, state) VALUES ('vocabulary', ?, ?, ?)"
+    served.bench.store.write(lambda db: db.execute(sql, (sheet, folder, state)) and None)
+
+
+def test_a_sheet_leads_to_its_audit_after_a_restart(project: Path, tmp_path: Path) -> None:
+    options = {"folder": tmp_path / "bench", "config": project / "audit.yaml"}
+    with Served(project / "run", **options) as served:
+        for _ in range(4):
+            made(served)
+        for number, state in ((1, "done"), (2, "running"), (3, "running"), (4, "done")):
+            started(served, number, f"vocabulary-{number}", state)
+        for number in (1, 3):  # the process outlived the workbench, or not
+            shutil.copytree(project / "run", tmp_path / "bench" / "runs" / f"vocabulary-{number}")
+    with Served(project / "run", **options) as served:
+        boss = served.member("Boss", "coordinator")
+        pages = {number: boss.get(f"/words/{number}/progress").text for number in range(1, 5)}
+        for number in (1, 3):
+            assert f'The audit has ended: <a href="/runs/of/vocabulary-{number}">' in pages[number]
+            assert boss.get(f"/runs/of/vocabulary-{number}").status_code == 200
+        assert "It was stopped with the workbench" in pages[2]
+        assert "Its run is not there any more" in pages[4]
+        assert "The audit has" not in boss.get(f"/words/{made(served)}/progress").text
+
+
+def test_entries_of_an_earlier_palpate_are_1_to_5(tmp_path: Path) -> None:
+    old = ratings.SCHEMA.replace(", low INTEGER NOT NULL DEFAULT 1, high INTEGER NOT NULL DEFAULT 5", "")
+    assert old != ratings.SCHEMA
+    BenchStore(tmp_path / "e.sqlite", [old]).close()
+    for _ in range(2):
+        store = BenchStore(tmp_path / "e.sqlite", [ratings.SCHEMA], later=ratings.LATER)
+        store.write(
+            lambda db: db.execute("INSERT INTO words_sheets (title, instruction, made) VALUES ('t', '', 0)").rowcount
+        )
+        sheet = ratings.sheet_of(store, 1)
+        assert sheet is not None
+        assert (sheet.low, sheet.high) == (1, 5)
+        store.close()
+
+
 def test_scores_are_kept_changed_and_taken_back(served: Served) -> None:
     ann, sheet = served.member("Ann", "rater"), made(served)
     store, me = served.bench.store, person(served, "Ann").id
@@ -75,10 +165,58 @@ def test_scores_are_kept_changed_and_taken_back(served: Served) -> None:
 
 def test_a_form_that_is_sent_twice_counts_once(served: Served) -> None:
     ann, sheet = served.member("Ann", "rater"), made(served)
-    for score in (4, 1):
-        assert rate(ann, served, sheet, "Ann", "fever", score, entry="same") == 200
+    for score, status in ((4, 200), (4, 200), (1, 409)):
+        assert rate(ann, served, sheet, "Ann", "fever", score, entry="same") == status
+    assert "sent already with a different answer" in ann.send(f"/words/{sheet}/rate", at=5, score=2, entry="same").text
     assert ratings.scores_of(served.bench.store, sheet, person(served, "Ann").id) == {0: 4.0}
     assert len(served.bench.store.read("SELECT * FROM words_entries")) == 1
+
+
+def test_a_move_that_is_sent_twice_counts_once(served: Served) -> None:
+    ann, sheet = served.member("Ann", "rater"), made(served)
+    store, me = served.bench.store, person(served, "Ann").id
+    listed = ratings.sheet_of(store, sheet)
+    assert listed is not None
+    first = ratings.ranking(listed, me, {})
+    for how, status in (("up", 200), ("up", 200), ("down", 409)):
+        assert ann.send(f"/words/{sheet}/move", place=first[5], how=how, entry="same").status_code == status
+    assert ratings.ranking(listed, me, ratings.scores_of(store, sheet, me)).index(first[5]) == 4
+
+
+def test_moves_at_once_are_all_kept(served: Served) -> None:
+    ann, sheet = served.member("Ann", "rater"), made(served)
+    store, me = served.bench.store, person(served, "Ann").id
+    listed = ratings.sheet_of(store, sheet)
+    assert listed is not None
+    moved = ratings.ranking(listed, me, {})[4:]
+
+    def move(place: int) -> int:
+        form = {"csrf": ann.csrf, "place": place, "how": "to", "to": 1, "entry": f"m{place}"}
+        return ann.post(f"/words/{sheet}/move", data=form).status_code
+
+    with ThreadPoolExecutor(6) as several:
+        assert set(several.map(move, moved)) == {200}
+    assert set(ratings.ranking(listed, me, ratings.scores_of(store, sheet, me))[: len(moved)]) == set(moved)
+
+
+def test_the_list_says_what_the_first_move_does(served: Served) -> None:
+    ann, sheet = served.member("Ann", "rater"), made(served)
+    assert "Nothing is ranked yet" in ann.get(f"/words/{sheet}/list").text
+    for word, score in (("sepsis", 5), ("fall", 4), ("aspirin", 1)):
+        assert rate(ann, served, sheet, "Ann", word, score) == 200
+    page = ann.get(f"/words/{sheet}/list").text
+    assert re.findall(r'class="word">(\w+)<', page)[:3] == ["sepsis", "fall", "aspirin"]
+    told = "Your first move replaces these scores"
+    assert told in page
+    assert "(3 of 10 words)" in page
+    assert "Nothing is ranked yet" not in page
+    for word in set(WORDS) - {"sepsis", "fall", "aspirin"}:
+        rate(ann, served, sheet, "Ann", word, 3)
+    assert told in ann.get(f"/words/{sheet}/list").text, "all words have a score, and none of them is of a ranking"
+    page = ann.send(f"/words/{sheet}/move", place=4, how="down", entry="a").text
+    assert told not in page
+    assert "Nothing is ranked yet" not in page
+    assert told in ann.send(f"/words/{sheet}/undo", where="list").text
 
 
 def test_a_ranked_list_gives_evenly_spaced_scores(served: Served) -> None:
@@ -156,6 +294,8 @@ def test_the_sheet_goes_to_the_audit_and_the_audit_runs_from_here(served: Served
         assert "The audit failed" not in page, page
         assert time.monotonic() < deadline
         time.sleep(0.2)
+    other = made(served)
+    assert "The audit" not in boss.get(f"/words/{other}/progress").text.replace("The audit can", "")
     run = served.options.home / "runs" / "vocabulary-1"
     by_hand = audit(
         project / "audit.yaml", out=project / "by-hand", only=["vocabulary"], overrides=[f"vocabulary.raters={path}"]
@@ -164,14 +304,22 @@ def test_the_sheet_goes_to_the_audit_and_the_audit_runs_from_here(served: Served
     assert ours.equals(theirs)
     assert ours.filter(metric="clinician_agreement")["value"].is_not_null().any()
     assert "vocabulary-1" in boss.get("/runs").text
+    with Served(project / "run", folder=served.options.home, config=project / "audit.yaml") as again:
+        page = again.member("Boss", "coordinator").get(f"/words/{sheet}/progress").text
+        assert '<a href="/runs/of/vocabulary-1">' in page
 
 
 def test_a_closed_sheet_takes_nothing(served: Served) -> None:
     ann, boss, sheet = served.member("Ann", "rater"), served.member("Boss", "coordinator"), made(served)
-    boss.send(f"/words/{sheet}/close")
+    assert 'name="close" value="1"' in boss.get(f"/words/{sheet}/progress").text
+    for _ in range(2):
+        page = boss.send(f"/words/{sheet}/close", close=1).text
+    assert 'name="close" value="0"' in page
     assert rate(ann, served, sheet, "Ann", "fever", 5) == 400
+    assert ann.send(f"/words/{sheet}/move", place=0, how="up", entry="a").status_code == 400
     assert ann.send(f"/words/{sheet}/undo").status_code == 400
-    boss.send(f"/words/{sheet}/close")
+    assert boss.send(f"/words/{sheet}/close").status_code == 400
+    boss.send(f"/words/{sheet}/close", close=0)
     assert rate(ann, served, sheet, "Ann", "fever", 5) == 200
 
 

@@ -48,7 +48,7 @@ def audit(
     image: str | None = None,
     prior: str | None = None,
     attributes: Sequence[str] = (),
-    positive: str | Mapping[str, str] | None = None,
+    positive: str | Sequence[str] | Mapping[str, str | Sequence[str]] | None = None,
     audits: Sequence[str | Audit] | Mapping[str, Mapping[str, Any]] | str | Audit = ("performance",),
     margins: Mapping[str, float] | None = None,
     gate: Sequence[str] | str = (),
@@ -70,9 +70,10 @@ def audit(
     model with its tokenizer, a source such as `hf:models/bert`, a `palpate.Model`, or a list of them: several seeds.
     `audits` are names, options by name, or audits such as `palpate.Vocabulary(words=["sepsis"])`.
 
-    `positive` is the value that means 1 where labels are words ("yes"). The path of a table may come with how it is
-    read (`encoding`, `delimiter`, `sheet`, `decimal`, `label_list`), that of an `audit.yaml` with `only`, `overrides`.
-    Without `out` the run is in a temporary folder, which goes with the result.
+    `positive` is the value that means 1 where labels are words ("yes"), or a list of those where all others mean 0.
+    The path of a table may come with how it is read (`encoding`, `delimiter`, `sheet`, `decimal`, `label_list`), that
+    of an `audit.yaml` with `only`, `overrides`. Without `out` the run is in a temporary folder, which goes with the
+    result.
 
     >>> import palpate, polars as pl
     >>> frame = pl.DataFrame({"sick": [0, 1] * 40, "risk": [0.2, 0.8, 0.6, 0.4] * 20})

@@ -12,7 +12,8 @@ import polars as pl
 from pydantic import ValidationError
 
 from palpate.cases.cohort import STAY, WEIGHT, Cohort, arrange, stack
-from palpate.cases.columns import ColumnCheck, label_matrix, missing_column
+from palpate.cases.columns import ColumnCheck, missing_column
+from palpate.cases.labels import Positive, label_matrix
 from palpate.data.tables import TableSpec, read_cohort, read_table
 from palpate.errors import CohortError, first_problem
 from palpate.models.memory import CaseFrame
@@ -39,7 +40,7 @@ class NamedColumns:
     labels: Sequence[str] | str | None = None
     attributes: Sequence[str] = ()
     roles: Mapping[str, str | None] | None = None
-    positive: str | Mapping[str, str] | None = None
+    positive: str | Sequence[str] | Mapping[str, str | Sequence[str]] | None = None
     """The value that means 1, where labels are not 0 and 1."""
     reading: Mapping[str, Any] = field(default_factory=dict)
     """How a file is read: `encoding`, `delimiter`, `sheet`, `decimal`, `label_list`."""
@@ -144,10 +145,15 @@ def _cohort(frame: pl.DataFrame, columns: NamedColumns, *, name: str, case_ids: 
     if case_ids is not None:
         frame, roles = frame.with_columns(case_ids.alias(_INDEX)), {**roles, "case_id": _INDEX}
     positive = columns.positive if isinstance(columns.positive, Mapping) else dict.fromkeys(labels, columns.positive)
-    said = {label: str(value) for label, value in positive.items() if value is not None}
+    said = {label: _values(value) for label, value in positive.items() if value is not None}
     y = label_matrix((ColumnCheck(frame[label]) for label in labels), n=frame.height, positive=said)
     table = arrange(frame, name=name, roles=roles, attributes={each: each for each in attributes})
     return Cohort(table.cases, labels, y, attributes, table.facts)
+
+
+def _values(said: object) -> Positive:
+    """What `positive` says of a label: one value, or several."""
+    return tuple(map(str, said)) if isinstance(said, list | tuple | set) else str(said)
 
 
 _INDEX = "index of the frame"

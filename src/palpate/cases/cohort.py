@@ -31,7 +31,6 @@ from palpate.cases.columns import (
     films,
     ids,
     images,
-    label_matrix,
     missing_column,
     sampling_weights,
     splits,
@@ -39,6 +38,7 @@ from palpate.cases.columns import (
     times,
     words,
 )
+from palpate.cases.labels import label_matrix
 from palpate.errors import CohortError
 from palpate.privacy import hides
 

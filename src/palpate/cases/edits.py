@@ -203,6 +203,10 @@ class NamesOfRows(Sequence[str]):
             return NamesOfRows(self.names, self._parent[row])
         return self.names[int(self._parent[row])]
 
+    def take(self, rows: Ints) -> list[str]:
+        """The names of some rows, which may be thousands of each of many calls."""
+        return [self.names[parent] for parent in self._parent[rows].tolist()]
+
 
 @hides("replacements", "parents")
 @dataclass(frozen=True, eq=False)
@@ -280,7 +284,11 @@ class Inputs(_Edited):
             replacement=replacement.astype(np.int64),
             replacements=[self.replacements[w] for w in words.tolist()],
             parents=[self.parents[p] for p in used.tolist()],
-            case_ids=[self.case_ids[r] for r in rows.tolist()],
-            cohorts=[self.cohorts[r] for r in rows.tolist()],
+            case_ids=_taken(self.case_ids, rows),
+            cohorts=_taken(self.cohorts, rows),
             images=[self.images[r] for r in rows.tolist()] if self.images else (),
         )
+
+
+def _taken(names: Sequence[str], rows: Ints) -> list[str]:
+    return names.take(rows) if isinstance(names, NamesOfRows) else [names[row] for row in rows.tolist()]

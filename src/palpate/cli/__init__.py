@@ -12,6 +12,7 @@ import shlex
 import signal
 import sys
 import threading
+import time
 from functools import lru_cache
 
 from rich.markup import escape
@@ -30,6 +31,7 @@ app.registered_commands.sort(key=lambda command: getattr(command.callback, "__mo
 
 DEBUG, WITH_NOTES = "--debug", "--debug-with-notes"
 _STOPPED = 130
+_SECONDS_TO_HEAR = 0.01
 _with_notes = False
 
 
@@ -43,20 +45,26 @@ def _heed_signals() -> None:
 
     polars handles SIGINT too, in a way after which the system goes on with the wait, so that Python would hear of the
     signal only when the model has answered. Python notes each signal in a pipe; a thread that reads it interrupts the
-    wait with another signal, of no other meaning.
+    wait with another signal, of no other meaning, again and again until the main thread has heard it: one that comes
+    before the system has gone back to the wait interrupts nothing.
     """
     if not hasattr(signal, "SIGURG"):
         return
     heard, noted = os.pipe()
     os.set_blocking(noted, False)
-    signal.signal(signal.SIGURG, lambda *_: None)
+    awake: list[int] = []  # no lock: a handler may interrupt itself
+    signal.signal(signal.SIGURG, lambda number, _: awake.append(number))
     signal.set_wakeup_fd(noted, warn_on_full_buffer=False)
     main_thread = threading.main_thread().ident or 0
 
     def interrupt() -> None:
         while numbers := os.read(heard, 1):
-            if numbers[0] != signal.SIGURG:
+            if numbers[0] == signal.SIGURG:
+                continue
+            awake.clear()
+            while not awake:
                 signal.pthread_kill(main_thread, signal.SIGURG)
+                time.sleep(_SECONDS_TO_HEAR)
 
     threading.Thread(target=interrupt, daemon=True).start()
 

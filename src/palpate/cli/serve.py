@@ -32,6 +32,9 @@ def serve(
         bool, typer.Option("--behind-proxy", help="A reverse proxy on this machine speaks TLS for it.")
     ] = False,
     show_notes: Annotated[bool, typer.Option("--show-notes", help="Show text of notes on the pages.")] = False,
+    texts: Annotated[
+        Path | None, typer.Option(help="The pages' sentences in another language: a YAML file; default: English.")
+    ] = None,
     person: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=ROLE", help="Let a person in, as rater, coder, reviewer, viewer; repeatable."),
@@ -59,6 +62,7 @@ def serve(
         key=key,
         behind_proxy=behind_proxy,
         show_notes=show_notes,
+        texts=texts,
         days=days,
     )
     options.check()

@@ -33,15 +33,21 @@ def words_template(
     ] = "predictive",
     n: Annotated[int, typer.Option("--n", "-n", min=1, help="How many words to choose.")] = 49,
     raters: Annotated[int, typer.Option(min=1, help="The number of clinicians who will rate.")] = 3,
+    scale: Annotated[str | None, typer.Option(help='The lowest and highest score, "0 to 10"; default: 1 to 5.')] = None,
+    instruction: Annotated[str | None, typer.Option(help="What raters are told, for the sheet.")] = None,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
     """Write the sheet that clinicians fill in: one row per word, one column per rater, scores from 1 to 5."""
     from palpate.commands.words import write_word_sheet
+    from palpate.perturb.words import USUAL_SCALE, read_scale
 
-    listed = write_word_sheet(file, words=words, cohort=cohort, how=choose, n=n, raters=raters)
+    given = {"scale": scale, "instruction": instruction}
+    listed = write_word_sheet(file, words=words, cohort=cohort, how=choose, n=n, raters=raters, **given)
+    asked = read_scale(scale or "") or USUAL_SCALE
     out.print(f"{len(listed)} words are in [bold]{escape(str(file))}[/bold].", soft_wrap=True)
     out.print(
-        "Each rater fills in one column: 1 = the word does not matter for the outcome, 5 = it matters most; cells may "
+        f"Each rater fills in one column: {asked.low:g} = the word does not matter for the outcome, {asked.high:g} = "
+        "it matters most; cells may "
         "stay empty. Then give the sheet to the audit `vocabulary` as `raters:`."
     )
 

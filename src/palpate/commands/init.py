@@ -126,6 +126,12 @@ def _label_lines(guessed: GuessedTable) -> list[str]:
     for guess in guessed.of("label_list")[:1]:
         mark = json.dumps(guess.value or ";")
         return [f"  label_list: {{column: {_q(guess.column)}, delimiter: {mark}}}  # {guess.why}"]
+    for guess in guessed.of("outcome")[:1]:
+        name, value = _q(guess.column), _q(guess.value or "")
+        return [
+            f"  # labels: [{name}]  # {guess.why}",
+            f"  # positive: {{{name}: [{value}]}}  # list the values that mean 1; all others mean 0",
+        ]
     return ["  # labels: [COLUMN]  # no column has two values: name what the models predict"]
 
 
@@ -199,11 +205,17 @@ def _q(text: str) -> str:
 # --- what is left to do -------------------------------------------------------------------------------------
 
 
+def _missing_label(guessed: GuessedTable) -> str:
+    for guess in guessed.of("outcome"):
+        return f"Name the label: column '{guess.column}' is {guess.why}; list in `positive` which of them mean 1."
+    return "Name the label columns: no column of the table has two values."
+
+
 def _to_do(guessed: GuessedTable, table: Path, named: dict[str, str]) -> list[str]:
     """What keeps the configuration from running."""
     found = []
     if not guessed.of("label") and not guessed.of("label_list"):
-        found.append("Name the label columns: no column of the table has two values.")
+        found.append(_missing_label(guessed))
     else:
         try:
             read_cohort(spec_of(guessed, table))

@@ -11,17 +11,31 @@ from palpate.audits.vocabulary import Vocabulary
 from palpate.audits.vocabulary.words import PatientCounts, choose_common_words
 from palpate.cases.edits import splice
 from palpate.commands.build import read_training_cohort
-from palpate.data.lexicons import read_words, write_rating_sheet
+from palpate.data.lexicons import SheetTerms, read_words, write_rating_sheet
 from palpate.errors import ConfigError, InputError
 from palpate.perturb.characteristics import Alteration, Alterer, Contradictory, Sure, load_definition
-from palpate.perturb.words import Choice, check_words
+from palpate.perturb.words import Choice, check_words, read_scale
 from palpate.privacy import hides
 
 
 def write_word_sheet(
-    out: Path, *, words: Path | None, cohort: Path | None, how: Choice, n: int, raters: int
+    out: Path,
+    *,
+    words: Path | None,
+    cohort: Path | None,
+    how: Choice,
+    n: int,
+    raters: int,
+    scale: str | None = None,
+    instruction: str | None = None,
 ) -> tuple[str, ...]:
-    """Write the sheet for clinicians' ratings; the words come from a file or from a cohort's training notes."""
+    """Write the sheet for clinicians' ratings; the words come from a file or from a cohort's training notes.
+
+    `scale` ("0 to 10") and `instruction` are written into the sheet, where the audit and the workbench read them.
+    """
+    asked = None if scale is None else read_scale(scale)
+    if scale is not None and asked is None:
+        raise ConfigError(f"--scale {scale}: not a scale", hint='give the lowest and the highest score, "1 to 7"')
     if words is not None and cohort is None:
         listed = check_words(read_words(words))
     elif cohort is not None and words is None:
@@ -31,7 +45,8 @@ def write_word_sheet(
         listed = choose_common_words(cases, rows, cases.labels, counts, how=how, n=n, min_notes=Vocabulary.min_notes)
     else:
         raise ConfigError("give either --words FILE or --cohort FILE")
-    write_rating_sheet(out, listed, [f"rater_{k}" for k in range(1, raters + 1)])
+    terms = SheetTerms(asked, " ".join((instruction or "").split()) or None)
+    write_rating_sheet(out, listed, [f"rater_{k}" for k in range(1, raters + 1)], terms=terms)
     return listed
 
 

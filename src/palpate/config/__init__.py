@@ -239,12 +239,13 @@ def parse_settings(overrides: Sequence[str]) -> dict[str, Any]:
 
 
 def _value(override: str, text: str) -> Any:
-    """A value of the command line, as YAML reads it."""
+    """A value of the command line, as YAML reads it; `*summary` is a pattern there, and can't be a reference."""
     try:
-        return parse_value(text)
+        return text.strip() if text.lstrip().startswith("*") else parse_value(text)
     except ValueError:
         shown = override if len(override) <= 80 else f"{override[:80]}…"
-        raise ConfigError(f"--set {shown}: the value is not valid YAML") from None
+        hint = "put a text with : { [ # in quotes"
+        raise ConfigError(f"--set {shown}: the value is not valid YAML", hint=hint) from None
 
 
 def _apply(raw: dict[str, Any], override: str) -> None:

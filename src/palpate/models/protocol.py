@@ -10,13 +10,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from palpate.cases.edits import Inputs
 from palpate.results import Asked, Attributions
+
+if TYPE_CHECKING:
+    import polars as pl
 
 Probabilities = NDArray[np.float64]
 
@@ -47,6 +50,8 @@ class Model(ABC):
     """How much of a text the model reads, in words ("the first 512 tokens"); None: all of it."""
     tells_cohorts_apart: bool = True
     """False: the model looks cases up by name alone, so it can't be used where two cohorts share case names."""
+    truth: pl.DataFrame | None = None
+    """What came with the model's scores as the labels of the cases (`case_id`, `y`): the cohort must say the same."""
     may_miss: bool = False
     """True: a prediction may be NaN, which is missing: it is counted and reported, not an error."""
     answers_altered: ClassVar[bool] = True

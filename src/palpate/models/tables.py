@@ -18,7 +18,8 @@ from palpate.cases.cohort import row_numbers
 from palpate.cases.edits import Inputs
 from palpate.delimited import FileLayout
 from palpate.errors import ConfigError, ModelError
-from palpate.models.adapters.predictions import CaseRows, read_file
+from palpate.models.adapters.prediction_files import read_file
+from palpate.models.adapters.predictions import CaseRows
 
 _EMPTY = r"^\s*$"
 

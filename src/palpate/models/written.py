@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palpate.cases.edits import Inputs
-from palpate.errors import ConfigError, ModelError, closest
+from palpate.errors import ConfigError, ModelError, closest, kind_and_line
 from palpate.models.adapters.local_code import serving
 from palpate.models.classes import ClassOptions, positive_of, unclear
 from palpate.models.protocol import Model, Probabilities
@@ -76,11 +76,18 @@ def _refuse_arguments(arguments: Mapping[str, Any], name: str, file: Any) -> Non
 def _made(kind: type, arguments: Mapping[str, Any], name: str, file: Any) -> Any:
     try:
         return kind(**arguments)
-    except TypeError as error:
-        hint = f"`arguments` of the model are given to {name}(...)"
-        raise ConfigError(f"'{name}' can't be made: {error}", file=file, hint=hint) from error
     except Exception as error:
-        raise ConfigError(f"making a '{name}' failed: {type(error).__name__}: {error}", file=file) from error
+        if isinstance(error, TypeError) and _by_the_call(error):
+            hint = f"`arguments` of the model are given to {name}(...)"
+            raise ConfigError(f"'{name}' can't be made: {error}", file=file, hint=hint) from error
+        failed = kind_and_line(error, Path(file).parent) if file else type(error).__name__
+        hint = "see the traceback with --debug"
+        raise ConfigError(f"making a '{name}' failed: {failed}", file=file, hint=hint) from error
+
+
+def _by_the_call(error: TypeError) -> bool:
+    """Whether Python refused the arguments, before any line of the class ran."""
+    return error.__traceback__ is not None and error.__traceback__.tb_next is None
 
 
 def _labels(it: Any, name: str, file: Any) -> tuple[str, ...]:

@@ -156,13 +156,13 @@ def set_cell(cell: Any, kind: str) -> str:
     return settings[kind](cell)
 
 
-def view_table(table: Table, *, source: str = "", total: int | None = None) -> TableView:
-    """A table, cut to what is worth showing; `total` is given where rows were left out before."""
+def view_table(table: Table, *, source: str = "", total: int | None = None, n_rows: int | None = None) -> TableView:
+    """A table, cut to what is worth showing, or to `n_rows`; `total` is given where rows were left out before."""
     reasons = next((i for i, column in enumerate(table.columns) if column.name.lower() in REASONS), None)
     shown = [i for i in range(len(table.columns)) if i != reasons][:MAX_COLUMNS]
     notes = Footnotes()
     rows = []
-    for row in table.rows[:MAX_ROWS]:
+    for row in table.rows[: min(n_rows or MAX_ROWS, MAX_ROWS)]:
         texts = [set_cell(row[i], table.columns[i].kind) for i in shown]
         number = notes.number(row[reasons]) if reasons is not None else 0
         rows.append(_with_note(texts, number))

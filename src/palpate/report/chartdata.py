@@ -71,6 +71,7 @@ def prepare(chart: Chart, *, order: Sequence[str] = ()) -> ChartData:
     panels = _keep(rows, "f", MAX_PANELS, "panels", notes) if chart.facet else ("",)
     series = _keep(rows, "s", MAX_SERIES, "series", notes) if chart.series else ("",)
     rows = [row for row in rows if row["f"] in panels and row["s"] in series]
+    panels = tuple(panel for panel in panels if any(row["f"] == panel for row in rows)) or panels
     categories: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
     if chart.kind in ("forest", "bar", "heatmap"):

@@ -183,7 +183,9 @@ def _legend(prepared: ChartData) -> list[Key]:
             keys.append(Key(mark, marks.colour(rank), shape, dash, name))
     if kind == "forest" and prepared.tested:
         keys.append(Key("filled", marks.MUTED, "circle", "", "significant"))
-        keys.append(Key("hollow", marks.MUTED, "circle", "", "not significant"))
+        untested = any(row.get("g") is None for row in prepared.rows)
+        not_shown = "not significant, or not tested" if untested else "not significant"
+        keys.append(Key("hollow", marks.MUTED, "circle", "", not_shown))
     if prepared.chart.diagonal:
         keys.append(Key("line", marks.MUTED, "", "4 3", "diagonal: both axes equal"))
     return keys

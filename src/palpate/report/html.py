@@ -34,7 +34,7 @@ MAX_SVG_BYTES = 900_000
 MAX_ONE_SVG = 120_000
 MAX_SVGS = 24
 FULL_BELOW = 30_000
-"""Once a block did not fit, a section with fewer bytes left than this tries no other."""
+"""Once a block did not fit, a section with fewer bytes left than this tries no other, and cuts no table."""
 QUESTIONS = {
     "data": "Can these cases answer the questions, and are they new to the model?",
     "performance": "How good is it on held-out cases, and how sure are we?",
@@ -188,19 +188,22 @@ def _gate(gate: GateSummary | None) -> list[dict[str, Any]] | None:
 def _sections(
     environment: Environment, manifest: Mapping[str, Any], results: Sequence[AuditResult]
 ) -> Iterator[Section]:
-    """One section per audit; bytes that one does not use are left to the next."""
+    """One section per audit; bytes that it does not use are left to the others."""
     room = _Room()
-    for index, result in enumerate(results):
-        share = room.blocks // (len(results) - index)
-        blocks, omitted, withheld = _blocks(environment, manifest, result, room, share)
+    drawn = [_SectionBlocks(environment, manifest, result) for result in results]
+    for index, each in enumerate(drawn):
+        each.fill(room, room.blocks // (len(drawn) - index))
+    for each in drawn:
+        each.fill(room, room.blocks, cut=True)
+    for each, result in zip(drawn, results, strict=True):
         yield Section(
             audit=result.audit,
             name=result.audit.replace("_", " ").capitalize(),
             question=QUESTIONS.get(result.audit, ""),
             groups=tuple(findings.section_groups(result)),
-            blocks=tuple(blocks),
-            omitted=tuple(omitted),
-            withheld=withheld,
+            blocks=tuple(each.shown[index] for index in sorted(each.shown)),
+            omitted=each.omitted,
+            withheld=each.withheld,
             provenance=view_audit(result),
             n_estimates=typeset.integer(result.estimates.height),
             source=_source(result),
@@ -211,32 +214,51 @@ def _source(result: AuditResult) -> str:
     return f"results/{result.audit}.parquet"
 
 
-def _blocks(
-    environment: Environment, manifest: Mapping[str, Any], result: AuditResult, room: _Room, share: int
-) -> tuple[list[Markup], list[str], int]:
-    """An audit's blocks as HTML, the titles of those that did not fit, and how many may not be shown (note text)."""
-    module = environment.get_template("blocks.html.j2")
-    order = headline.models_of(manifest)
-    shown: list[Markup] = []
-    omitted: list[str] = []
-    withheld = 0
-    for index, block in enumerate(result.blocks, start=1):
-        if isinstance(block, Examples) and block.has_note_text and not manifest.get("include_text"):
-            withheld += 1
-            continue
-        if omitted and share < FULL_BELOW:
-            omitted.append(typeset.shorten(block.title, 100))
-            continue
-        view = _view(block, order, _source(result), room)
-        html = Markup(module.render(block=view, id=f"{result.audit}-{index}"))
-        size = len(html.encode()) - _drawn(view)
-        if size > share:
-            omitted.append(typeset.shorten(block.title, 100))
-            continue
-        share -= size
-        room.blocks -= size
-        shown.append(html)
-    return shown, omitted, withheld
+class _SectionBlocks:
+    """An audit's blocks: those that are set as HTML, and those for which there was no room yet."""
+
+    def __init__(self, environment: Environment, manifest: Mapping[str, Any], result: AuditResult) -> None:
+        self._module = environment.get_template("blocks.html.j2")
+        self._order, self._result = headline.models_of(manifest), result
+        with_text = bool(manifest.get("include_text"))
+        self._waiting = {
+            index: block
+            for index, block in enumerate(result.blocks, start=1)
+            if with_text or not (isinstance(block, Examples) and block.has_note_text)
+        }
+        self.withheld = len(result.blocks) - len(self._waiting)
+        """How many may not be shown (note text)."""
+        self.shown: dict[int, Markup] = {}
+
+    @property
+    def omitted(self) -> tuple[str, ...]:
+        """The titles of those that did not fit."""
+        return tuple(typeset.shorten(block.title, 100) for block in self._waiting.values())
+
+    def fill(self, room: _Room, share: int, *, cut: bool = False) -> None:
+        """Set what fits into some bytes; `cut` shows the first rows of a table that does not fit whole."""
+        skipped = False
+        for index, block in list(self._waiting.items()):
+            if skipped and share < FULL_BELOW:
+                return
+            html, size = self._set(index, block, room)
+            if size > share and cut and isinstance(block, Table) and share >= FULL_BELOW:
+                html, size = self._set(index, block, room, n_rows=max(1, int(0.8 * len(block.rows) * share / size)))
+            if size > share:
+                skipped = True
+                continue
+            share -= size
+            room.blocks -= size
+            self.shown[index] = html
+            del self._waiting[index]
+
+    def _set(
+        self, index: int, block: Table | Chart | Examples, room: _Room, n_rows: int | None = None
+    ) -> tuple[Markup, int]:
+        """A block as HTML, and its bytes without drawings, which are counted on their own."""
+        view = _view(block, self._order, _source(self._result), room, n_rows)
+        html = Markup(self._module.render(block=view, id=f"{self._result.audit}-{index}"))
+        return html, len(html.encode()) - _drawn(view)
 
 
 def blocks_as_html(blocks: Sequence[Table | Chart], *, order: Sequence[str] = ()) -> list[Markup]:
@@ -254,10 +276,10 @@ def _drawn(view: TableView | FigureView | ExamplesView) -> int:
 
 
 def _view(
-    block: Table | Chart | Examples, order: Sequence[str], source: str, room: _Room
+    block: Table | Chart | Examples, order: Sequence[str], source: str, room: _Room, n_rows: int | None = None
 ) -> TableView | FigureView | ExamplesView:
     if isinstance(block, Table):
-        return view_table(block, source=source)
+        return view_table(block, source=source, n_rows=n_rows)
     if isinstance(block, Examples):
         return view_examples(block)
     figure, drawing = view_chart(block, order=order, source=source)

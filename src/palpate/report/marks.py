@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from palpate.report.chartdata import LABEL_WIDTH, ChartData, Row, heat_bin, heat_bins
 from palpate.report.typeset import shorten
-from palpate.results import Axis
+from palpate.results import Axis, Chart
 
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "stroke")
 DASHES = ([1, 0], [7, 3], [2, 2], [8, 3, 2, 3], [4, 4], [10, 4], [1, 3], [6, 2, 2, 2, 2, 2])
@@ -209,10 +209,11 @@ def _intervals(rows: list[Row]) -> list[Row]:
 
 
 def _forest(prepared: ChartData, rows: list[Row]) -> Spec:
-    """A point and its interval per category and series; hollow where the test is not significant."""
+    """A point and its interval per category and series; hollow where no test is significant."""
     place = _place(prepared) | {"tooltip": _tooltip(prepared, rows)}
     stroke = _colours(prepared)
-    fill = _colours(prepared) | {"condition": {"test": "datum.g === false", "value": SURFACE}}
+    hollow = {"condition": {"test": "datum.g !== true", "value": SURFACE}} if prepared.tested else {}
+    fill = _colours(prepared) | hollow
     layers = _reference(prepared)
     if found := _intervals(rows):
         ends = {"x": _x(prepared, "lo"), "x2": _end("hi"), "stroke": stroke, **place}
@@ -231,6 +232,11 @@ def _bar(prepared: ChartData, rows: list[Row]) -> Spec:
         ends = {"x": _x(prepared, "lo", zero=True), "x2": _end("hi"), **place}
         layers.append(_layer(found, "rule", ends, strokeWidth=1.5, stroke=INK, clip=_clips(prepared.chart.x)))
     return _stacked(layers, height=_height(prepared, 15))
+
+
+_Beside = tuple[str, int, int]
+_BESIDE: tuple[_Beside, ...] = (("left", 8, -8), ("left", 8, 12), ("right", -8, -8), ("right", -8, 12))
+_CHARACTER, _LINE, _NARROWEST_PLOT = 6.2, 13, 440
 
 
 def _line(prepared: ChartData, rows: list[Row]) -> Spec:
@@ -258,8 +264,42 @@ def _line(prepared: ChartData, rows: list[Row]) -> Spec:
         marked = {"fill": fill, "shape": shape, "tooltip": tips, **place}
         layers.append(_layer(named, "point", marked, size=110, filled=True, opacity=1, stroke=SURFACE))
         words = {"text": _of("name:N"), **place}
-        layers.append(_layer(named, "text", words, align="left", dx=8, dy=-8, fontSize=11, fill=INK))
+        for (align, dx, dy), some in _beside(named, prepared.chart).items():
+            layers.append(_layer(some, "text", words, align=align, dx=dx, dy=dy, fontSize=11, fill=INK))
     return _stacked(layers, height=PLOT_HEIGHT)
+
+
+def _beside(named: list[Row], chart: Chart) -> dict[_Beside, list[Row]]:
+    """Marked rows by where their name stands, so that no name covers another; for some, only the tooltip has room."""
+    spans = [
+        _span(axis, [row[field] for row in named if row[field] is not None])
+        for axis, field in ((chart.x, "x"), (chart.y, "y"))
+    ]
+    taken: list[tuple[float, float, float, float]] = []
+    found: dict[_Beside, list[Row]] = {}
+    for row in named:
+        x, y = ((row[field] - low) / span for field, (low, span) in zip(("x", "y"), spans, strict=True))
+        width = _CHARACTER * len(row["name"])
+        for align, dx, dy in _BESIDE:
+            left = x * _NARROWEST_PLOT + (dx if align == "left" else dx - width)
+            middle = (1 - y) * PLOT_HEIGHT + dy
+            box = (left, middle - _LINE / 2, left + width, middle + _LINE / 2)
+            inside = left >= 0 and box[2] <= _NARROWEST_PLOT and box[1] >= 0 and box[3] <= PLOT_HEIGHT
+            if inside and not any(_overlap(box, other) for other in taken):
+                taken.append(box)
+                found.setdefault((align, dx, dy), []).append(row)
+                break
+    return found
+
+
+def _span(axis: Axis, numbers: list[float]) -> tuple[float, float]:
+    low = axis.low if axis.low is not None else min(numbers, default=0.0)
+    high = axis.high if axis.high is not None else max(numbers, default=1.0)
+    return low, high - low or 1.0
+
+
+def _overlap(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 
 def _diagonal(prepared: ChartData, rows: list[Row]) -> list[Spec]:
@@ -272,7 +312,7 @@ def _diagonal(prepared: ChartData, rows: list[Row]) -> list[Spec]:
     high = ends[1] if ends[1] is not None else max(numbers)
     corners = [{"x": low, "y": low}, {"x": high, "y": high}]
     across = {"x": _of("x:Q"), "y": _of("y:Q")}
-    return [_layer(corners, "line", across, stroke=MUTED, strokeWidth=1.5, strokeDash=[4, 3])]
+    return [_layer(corners, "line", across, stroke=MUTED, strokeWidth=1.5, strokeDash=[4, 3], clip=True)]
 
 
 def _scatter(prepared: ChartData, rows: list[Row]) -> Spec:

@@ -29,6 +29,7 @@ METRICS_IN_WORDS: Mapping[str, str] = {
     "faithfulness": "fall of the probability",
     "known_notes": "notes seen before",
     "known_patients": "patients seen before",
+    "known_cases": "cases of patients seen before",
 }
 """What the number in a cell is, by the name of its margin; other names are words already."""
 _MOST_MODELS = 12

@@ -136,6 +136,6 @@ def _opened(path: Path) -> Iterator[sqlite3.Connection]:
     try:
         with closing(sqlite3.connect(path, timeout=60, isolation_level=None)) as db:
             yield db
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
         hint = "move it away: what it held is scored again"
         raise InputError(f"can't be read as a cache of scores ({error})", file=path, hint=hint) from None

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from palpate.cases.cohort import Cohort
@@ -83,11 +84,30 @@ def check_fit(
                 f"model '{name}' looks predictions up by case id, and two cohorts share case ids",
                 hint="add a column `cohort` to its file",
             )
+        _check_truth(name, model, cohort)
         for plan in plans.values():
             if model.classes and not set(plan.labels) <= set(model.classes):
                 raise unclear(model.classes, what=f"model '{name}'")
             label_columns(name, model.labels, plan.labels)
     return fitted
+
+
+def _check_truth(name: str, model: Model, cohort: Cohort) -> None:
+    """Refuse scores that came with other labels than the cohort's: they are of another task, or reversed."""
+    label = next((each for each in model.labels if each in cohort.labels), cohort.labels[0])
+    if model.truth is None or (len(cohort.labels) > 1 and label not in model.labels):
+        return
+    y = cohort.y_true(np.arange(len(cohort)), [label])[:, 0]
+    own = cohort.cases.select("case_id").with_columns(pl.Series("ours", y).cast(pl.Boolean))
+    both = own.join(model.truth, on="case_id", maintain_order="left")
+    differ = both.filter(pl.col("ours") != pl.col("y"))
+    if differ.height:
+        case, ours = differ.row(0)[:2]
+        raise ConfigError(
+            f"model '{name}': of {both.height:,} cases, {differ.height:,} have another label in the model's file "
+            f"than in the cohort, such as case '{case}', which is {'positive' if ours else 'negative'} in the cohort",
+            hint="give the predictions of this task, or remove the column boolean_value if it is wrong",
+        )
 
 
 def _check_requests(

@@ -34,7 +34,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from palpate.cases.keys import KeyArray
 from palpate.cases.panics import panics_are_errors
-from palpate.errors import RunError
+from palpate.errors import RunError, parse_json
 from palpate.files import make_folder, remove_scratch, replacing, write_atomically
 from palpate.results import AnyBlock, Attributions, AuditResult, Finding, ModelPredictions, Plan
 from palpate.results.verdicts import Answer
@@ -83,7 +83,7 @@ class RunDirectory:
     @property
     def exists(self) -> bool:
         """Whether a run was started here."""
-        return (self.path / "manifest.json").is_file()
+        return os.path.isfile(self.path / "manifest.json")  # noqa: PTH113  (False also for a name that no file can have)
 
     def write_manifest(self, manifest: Mapping[str, Any]) -> None:
         """Write down what is run here."""
@@ -103,20 +103,20 @@ class RunDirectory:
     def _read_json(self, name: str) -> Any:
         path = self.path / name
         try:
-            return json.loads(path.read_text(encoding="utf-8"))
+            return parse_json(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise RunError(f"this directory holds no run ({name} is missing)", file=self.path) from None
-        except (ValueError, RecursionError):
+        except ValueError:
             raise RunError("the file is damaged", file=path, hint="run the audit again with --resume") from None
 
     def set_aside_damage(self) -> None:
         """Rename a manifest that can't be read, so that the run is started anew; scores are in the cache."""
         try:
-            found = json.loads((self.path / "manifest.json").read_text(encoding="utf-8"))
+            found = parse_json((self.path / "manifest.json").read_text(encoding="utf-8"))
             damaged = not isinstance(found, dict) or not isinstance(found.get("fingerprints", {}), dict)
         except OSError:
             return
-        except (ValueError, RecursionError):
+        except ValueError:
             damaged = True
         if damaged:
             (self.path / "manifest.json").replace(self.path / "manifest.damaged.json")
@@ -156,17 +156,21 @@ class RunDirectory:
         """One model's predictions for all audits that asked for any, in the order of their variants."""
         self._write_parts(f"predictions/{file_name(model)}.parquet", prediction_tables(parts))
 
-    def read_scores(self, model: str) -> pl.DataFrame | None:
-        """A model's probabilities for cases as they are, `cohort`, `case_id`, `p`; None if it has no file."""
+    def read_scores(self, model: str, label: str) -> pl.DataFrame | None:
+        """A model's probabilities of a label for cases as they are, `cohort`, `case_id`, `p`; None without a file."""
         found: pl.DataFrame | None = self._read_frame(f"predictions/{file_name(model)}.parquet", optional=True)
         if found is None:
             return None
-        parts = [found.head(0).select(cohort=pl.lit(""), case_id=pl.lit(""), p="p")]
-        for (audit,), scored in found.group_by("audit", maintain_order=True):
+        parts = [pl.DataFrame(schema={"cohort": pl.String, "case_id": pl.String, "p": pl.Float64})]
+        for (audit, named), scored in found.group_by("audit", "labels", maintain_order=True):
+            labels = json.loads(str(named))
+            if label not in labels:
+                continue
             asked: pl.DataFrame | None = self._read_frame(f"variants/{audit}.parquet", optional=True)
             if asked is not None:
                 whole = asked.filter(pl.col("start").is_null() & pl.col("case_id").is_not_null())
-                parts.append(scored.join(whole, on="variant").select("cohort", "case_id", "p"))
+                own = pl.col("p").list.get(labels.index(label))
+                parts.append(scored.join(whole, on="variant").select("cohort", "case_id", own))
         return pl.concat(parts).unique(["cohort", "case_id"], maintain_order=True)
 
     def write_attributions(self, audit: str, model: str, call: str, found: Attributions) -> None:
@@ -191,7 +195,8 @@ class RunDirectory:
         try:
             stored = np.load(path, allow_pickle=False)
             return np.ascontiguousarray(stored).view("<u8").reshape(-1, 2)  # bytes, if palpate 0.1 wrote them
-        except (ValueError, EOFError, OSError):  # cut off by a full disk or a crash: what is unscored is listed anew
+        except (ValueError, EOFError, OSError, MemoryError):
+            # Cut off by a full disk or a crash, or its first line asks for terabytes: what is unscored is listed anew.
             return None
 
     def remove_pending(self) -> None:

@@ -16,10 +16,10 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
+import polars as pl
 
 from palpate.audits.kit.missing import arm_shares
-from palpate.cases.cohort import Cohort
+from palpate.cases.cohort import WEIGHT, Cohort
 from palpate.cases.edits import Ints
 from palpate.errors import PalpateError
 from palpate.results import (
@@ -101,20 +101,24 @@ def _usable(
 def _planned_again(
     name: str, plan: Plan[Any], predictions: Predictions, plan_for: Callable[[Cohort], Plan[Any]]
 ) -> Usable | None:
-    """The plan for a cohort of the cases that all models scored; None where that is no way out."""
+    """The plan in which cases that a model did not score do not count; None where that is no way out.
+
+    They stay in the cohort, with a sampling weight of 0: what they tell of a patient's history or of a stay is known.
+    """
     cohort, variants, asks = plan.cohort, plan.variants, plan.requests
     if not predictions.scored or asks.only or asks.explain or asks.windows:
         return None
     gone = np.any([np.isnan(each.p).any(axis=1) for each in predictions.scored.values()], axis=0)
     if (variants.parent[gone] >= len(cohort)).any():  # a text that the audit made up is nobody's
         return None
-    rows = np.setdiff1d(np.arange(len(cohort)), variants.parent[gone])
-    some = replace(cohort, cases=cohort.cases[rows], y=sparse.csc_array(cohort.y.tocsr()[rows]))
+    weight = np.ones(len(cohort)) if cohort.weights is None else cohort.weights.copy()
+    weight[variants.parent[gone]] = 0.0
+    some = replace(cohort, cases=cohort.cases.with_columns(pl.Series(WEIGHT, weight)))
     try:
         less = plan_for(some)
     except PalpateError:  # too few cases are left
         return None
-    at = _places(plan, less, rows)
+    at = _places(plan, less)
     if at is None or gone[at].any():
         return None
     kept = {model: replace(each, p=each.p[at], seen=each.seen[at]) for model, each in predictions.scored.items()}
@@ -134,20 +138,20 @@ def _n_cases(plan: Plan[Any]) -> int:
     return n_distinct(parent[parent < len(plan.cohort)]) if plan.cases is None else len(plan.cases)
 
 
-def _places(plan: Plan[Any], less: Plan[Any], rows: Ints) -> Ints | None:
+def _places(plan: Plan[Any], less: Plan[Any]) -> Ints | None:
     """Where the variants of the smaller plan are in the larger one; None where one of them was not scored."""
     if not len(less.variants):
         return None
-    known = {key: place for place, key in enumerate(_keys(plan, np.arange(len(plan.cohort))))}
-    found = [known.get(key, -1) for key in _keys(less, rows)]
+    known = {key: place for place, key in enumerate(_keys(plan))}
+    found = [known.get(key, -1) for key in _keys(less)]
     return None if -1 in found else np.asarray(found, dtype=np.int64)
 
 
-def _keys(plan: Plan[Any], rows: Ints) -> list[tuple[Any, ...]]:
-    """What tells each variant from the others: its case (a row of the whole cohort) or text, its arm, its edits."""
+def _keys(plan: Plan[Any]) -> list[tuple[Any, ...]]:
+    """What tells each variant from the others: its case or text, its arm, its edits."""
     variants, n = plan.variants, len(plan.cohort)
     arms = [variants.group_names[k] for k in variants.group.tolist()]
-    own = [int(rows[k]) if k < n else variants.made[k - n] for k in variants.parent.tolist()]
+    own = [k if k < n else variants.made[k - n] for k in variants.parent.tolist()]
     if not variants.n_edits.any():
         return list(zip(own, arms, strict=True))
     return [(parent, arm, *variants.edits(k)) for k, (parent, arm) in enumerate(zip(own, arms, strict=True))]

@@ -145,7 +145,7 @@ def _model(
     wanted = want(asked, model)
     known = np.zeros(len(wanted.keys), dtype=bool)
     if cache is not None and model.cached and model.may_change is None:
-        known, _ = cache.get(cached_as(model, ""), wanted.keys, len(model.labels))
+        known, _ = cache.get(cached_as(model, ""), wanted.keys, len(model.labels), may_miss=model.may_miss)
     hashing = time.perf_counter() - began
     todo = wanted.order[~known[wanted.order]]
     remote = member.spec.source.startswith(("http:", "https:"))

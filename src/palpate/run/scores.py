@@ -7,17 +7,20 @@ Whatever audits run, such a model is named before everything else, and nothing i
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from palpate.cases.cohort import Cohort
 from palpate.results import AuditResult, Finding, ModelPredictions, Plan, Predictions
 
 FEWEST_CASES = 10
 """Fewer scores may be the same by chance."""
+_AT_ONCE = 2_000_000
+"""Scores that are looked at together."""
 
 
 class OddModel(NamedTuple):
@@ -50,34 +53,57 @@ def odd_models(
     cohort: Cohort, plans: Mapping[str, Plan[Any]], predictions: Mapping[str, Predictions]
 ) -> list[OddModel]:
     """Models whose scores of the cohort's own cases, as written, are all the same or only 0 and 1."""
-    scores: dict[str, dict[str, list[np.ndarray[Any, Any]]]] = {}
+    seen: dict[str, dict[str, _SeenScores]] = {}
     for name, plan in plans.items():
-        own = (plan.variants.n_edits == 0) & (plan.variants.parent < len(cohort))
+        own = np.flatnonzero((plan.variants.n_edits == 0) & (plan.variants.parent < len(cohort)))
         for model, each in predictions[name].scored.items():
-            for label, p in _by_label(each, own).items():
-                scores.setdefault(model, {}).setdefault(label, []).append(p)
+            labels = seen.setdefault(model, {})
+            for label, scores in _by_label(each, own):
+                labels[label] = scores if label not in labels else labels[label].and_also(scores)
     found = []
-    for model, by_label in scores.items():
-        kinds = {label: _kind(np.concatenate(parts)) for label, parts in by_label.items()}
+    for model, by_label in seen.items():
+        kinds = {label: scores.kind for label, scores in by_label.items()}
         for constant in (True, False):
-            labels = tuple(label for label, kind in kinds.items() if kind is constant)
-            if labels:
-                found.append(OddModel(model, constant, labels, len(labels) == len(kinds)))
+            odd = tuple(label for label, kind in kinds.items() if kind is constant)
+            if odd:
+                found.append(OddModel(model, constant, odd, len(odd) == len(kinds)))
     return found
 
 
-def _by_label(each: ModelPredictions, rows: Any) -> dict[str, np.ndarray[Any, Any]]:
-    chosen = each.p[rows]
-    return {label: chosen[~np.isnan(chosen[:, j]), j] for j, label in enumerate(each.labels)}
+class _SeenScores(NamedTuple):
+    """What the scores of one label are like, of those that are known."""
+
+    n: int
+    lowest: float
+    highest: float
+    decisions: bool
+    """Whether they are only 0 and 1."""
+
+    @property
+    def kind(self) -> bool | None:
+        """True: all the same; False: only 0 and 1; None: as scores should be, or too few to tell."""
+        if self.n < FEWEST_CASES:
+            return None
+        if self.lowest == self.highest:
+            return True
+        return False if self.decisions else None
+
+    def and_also(self, other: _SeenScores) -> _SeenScores:
+        """Both together."""
+        ends = min(self.lowest, other.lowest), max(self.highest, other.highest)
+        return _SeenScores(self.n + other.n, *ends, self.decisions and other.decisions)
 
 
-def _kind(p: np.ndarray[Any, Any]) -> bool | None:
-    """True: all the same; False: only 0 and 1; None: as scores should be, or too few to tell."""
-    if len(p) < FEWEST_CASES:
-        return None
-    if (p == p[0]).all():
-        return True
-    return False if ((p == 0) | (p == 1)).all() else None
+def _by_label(each: ModelPredictions, rows: NDArray[np.int64]) -> Iterator[tuple[str, _SeenScores]]:
+    """The labels, some at a time: of thousands there is no second copy."""
+    step = max(1, _AT_ONCE // max(len(rows), 1))
+    for low in range(0, len(each.labels), step):
+        p = np.take(each.p[:, low : low + step], rows, axis=0)
+        known = ~np.isnan(p)
+        n, decisions = known.sum(axis=0), (~known | (p == 0) | (p == 1)).all(axis=0)
+        lowest, highest = np.fmin.reduce(p, axis=0, initial=np.inf), np.fmax.reduce(p, axis=0, initial=-np.inf)
+        for k, label in enumerate(each.labels[low : low + step]):
+            yield label, _SeenScores(int(n[k]), float(lowest[k]), float(highest[k]), bool(decisions[k]))
 
 
 def with_odd_models(results: Sequence[AuditResult], odd: Sequence[OddModel]) -> list[AuditResult]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain, islice
 from pathlib import Path
@@ -90,24 +91,34 @@ def _named(plan: Plan[Any]) -> list[Named]:
 
 
 def prediction_tables(parts: Mapping[str, ModelPredictions]) -> Iterator[pl.DataFrame]:
-    """One model's predictions for all audits that asked for any, in the order of their variants."""
+    """One model's predictions for all audits that asked for any, in the order of their variants.
+
+    `labels` says, as a JSON list, which labels the numbers in `p` are of: each audit has its own.
+    """
     asked = {audit: part for audit, part in parts.items() if len(part.p)} or parts
+    # An enumeration, because polars would write the names of thousands of labels out for each row.
+    named = pl.Enum(list(dict.fromkeys(_label_list(part) for part in asked.values())))
     if sum(len(part.p) for part in asked.values()) <= ROWS_PER_PART:
-        yield pl.concat([_predictions(audit, part, 0) for audit, part in asked.items()])
+        yield pl.concat([_predictions(audit, part, 0, named) for audit, part in asked.items()])
         return
     for audit, part in asked.items():
         for begin in range(0, len(part.p), ROWS_PER_PART):
-            yield _predictions(audit, part, begin)
+            yield _predictions(audit, part, begin, named)
 
 
-def _predictions(audit: str, part: ModelPredictions, begin: int) -> pl.DataFrame:
+def _label_list(part: ModelPredictions) -> str:
+    return json.dumps(part.labels, ensure_ascii=False)
+
+
+def _predictions(audit: str, part: ModelPredictions, begin: int, named: pl.Enum) -> pl.DataFrame:
     p, seen = part.p[begin : begin + ROWS_PER_PART], part.seen[begin : begin + ROWS_PER_PART]
     frame = pl.DataFrame(
         {
             "audit": pl.repeat(audit, len(p), eager=True),
             "variant": np.arange(begin, begin + len(p)),
             "seen": seen,
-            "p": pl.Series(p, dtype=pl.Array(pl.Float64, p.shape[1])),
+            "labels": pl.repeat(_label_list(part), 1, eager=True).cast(named).new_from_index(0, len(p)),
+            "p": pl.Series(p, dtype=pl.Array(pl.Float64, p.shape[1])).arr.to_list(),
         }
     )
     return frame.filter(np.asarray(~np.isnan(p).any(axis=1)))

@@ -16,6 +16,8 @@ from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Ints
 from palpate.results import Audit, AuditResult, Finding, Plan
 
+_SMALL_SHARE = 0.1
+"""Weights that leave a smaller share of the cases' precision are worth a warning."""
 _BECAUSE = "its numbers are about the sampled cases"
 
 
@@ -40,9 +42,12 @@ def _told(result: AuditResult, audit: Audit, plan: Plan[Any]) -> AuditResult:
     else:
         but = f" but {name}" if (name := getattr(audit, "weighted_except", "")) else ""
         told = ", ".join(f"{n:,} cases of {name} are as precise as {worth:,.0f}" for name, n, worth in sizes)
+        few = any(worth < _SMALL_SHARE * n for _, n, worth in sizes)
+        warning = "A few heavy cases decide most of it, so intervals are wide. " if few else ""
         finding = Finding(
-            sentence=f"All numbers{but} use the sampling weights of the cases: {told} of equal weight (Kish). "
-            "Cases and patients are counted as they are."
+            sentence=f"All numbers{but} use the sampling weights of the cases: {told} of equal weight (Kish). {warning}"
+            "Cases and patients are counted as they are.",
+            kind="caveat" if few else "fact",
         )
     return replace(result, findings=(*result.findings, finding))
 

@@ -48,36 +48,58 @@ def _distances(values: Floats, totals: Floats, level: Level) -> Floats:
     raise ValueError(f"unknown level {level!r}; the levels are nominal, ordinal, interval")
 
 
-def krippendorff_alpha(data: ArrayLike, *, level: Level = "nominal") -> float:
-    """Krippendorff's alpha of [raters, units], where nan is a missing rating; nan if all ratings are equal."""
+def krippendorff_alpha(data: ArrayLike, *, level: Level = "nominal", weight: ArrayLike | None = None) -> float:
+    """Krippendorff's alpha of [raters, units], where nan is a missing rating; nan if all ratings are equal.
+
+    `weight` is how many units each column stands for.
+    """
     table = np.asarray(data, np.float64)
     if table.ndim != 2:
         raise ValueError("data must be [raters, units]")
+    times = _repeats(weight, table.shape[1])
+    table, times = table[:, times > 0], times[times > 0, None]
     values = np.unique(table[~np.isnan(table)])
-    counts = np.stack([(table == value).sum(axis=0) for value in values], axis=1) if values.size else np.empty((0, 0))
-    counts = counts[counts.sum(axis=1) >= 2].astype(np.float64)
-    if counts.size == 0:
+    if values.size == 0:
         return float("nan")
-    shares = counts / (counts.sum(axis=1, keepdims=True) - 1.0)
+    counts = np.stack([(table == value).sum(axis=0) for value in values], axis=1).astype(np.float64)
+    paired = counts.sum(axis=1) >= 2
+    if not paired.any():
+        return float("nan")
+    counts, times = counts[paired], times[paired]
+    shares = times * counts / (counts.sum(axis=1, keepdims=True) - 1.0)
     coincidences = shares.T @ counts - np.diag(shares.sum(axis=0))
-    totals = counts.sum(axis=0)
+    totals = (times * counts).sum(axis=0)
     distances = _distances(values, totals, level)
     observed = float(np.sum(coincidences * distances))
     expected = float(np.sum(np.outer(totals, totals) * distances)) / (float(totals.sum()) - 1.0)
     return 1.0 - divide(observed, expected)
 
 
-def fleiss_kappa(counts: ArrayLike) -> float:
-    """Fleiss' kappa of [units, categories] counts of raters; nan if all of them chose one category."""
+def _repeats(weight: ArrayLike | None, n_units: int) -> Floats:
+    if weight is None:
+        return np.ones(n_units)
+    times = finite(weight, name="weight")
+    if times.shape != (n_units,) or bool(np.any(times < 0)):
+        raise ValueError("weight must have a number of at least 0 for each unit")
+    return times
+
+
+def fleiss_kappa(counts: ArrayLike, *, weight: ArrayLike | None = None) -> float:
+    """Fleiss' kappa of [units, categories] counts of raters; nan if all of them chose one category.
+
+    `weight` is how many units each row stands for.
+    """
     table = finite(counts, name="counts")
     if table.ndim != 2 or table.size == 0:
         raise ValueError("counts must be [units, categories] with at least one of each")
     raters = table.sum(axis=1)
     if bool(np.any(table < 0)) or bool(np.any(raters != raters[0])) or raters[0] < 2:
         raise ValueError("counts must not be negative, and every unit needs the same number of raters, at least two")
-    n = float(raters[0])
-    observed = float(np.mean((np.sum(table**2, axis=1) - n) / (n * (n - 1.0))))
-    expected = float(np.sum((table.sum(axis=0) / table.sum()) ** 2))
+    n, times = float(raters[0]), _repeats(weight, table.shape[0])
+    if not times.any():
+        return float("nan")
+    observed = float(np.average((np.sum(table**2, axis=1) - n) / (n * (n - 1.0)), weights=times))
+    expected = float(np.sum((times @ table / float(times @ raters)) ** 2))
     return divide(observed - expected, 1.0 - expected)
 
 

@@ -222,24 +222,35 @@ def _by_label(rows: Rows) -> Rows:
 
 
 def _every_label(rows: Rows, options: BootstrapOptions) -> Replicates:
-    n_models, _, n_labels = rows.score.shape
+    from palpate.stats.precision.moves import Settings
+    from palpate.stats.precision.points import needs_no_order, point_metrics
+
     large = _not_resampled(rows, options)
     if large.any() and not large.all():
         return _joined(rows, options, large)
     every = options._replace(n_replicates=0) if large.any() else options
-    shape = (n_models, len(options.metrics), n_labels)
-    point, values = np.empty(shape), np.empty((*shape, every.n_replicates))
-    for part, chunk in _chunks(rows, every):
-        point[:, :, part], values[:, :, part] = _evaluate(chunk, every)
+    if options.n_replicates == 0 and needs_no_order(rows):
+        point = point_metrics(rows, options.metrics, Settings(options.specificity, options.n_bins))
+        return Replicates(options.metrics, point, np.empty((*point.shape, 0)))
+    point, values = _walked(rows, every)
     if large.any():
         from palpate.stats.precision.influence import influence_replicates
-        from palpate.stats.precision.moves import Settings
 
         how = Settings(options.specificity, options.n_bins)
         values = influence_replicates(
             rows, options.metrics, point, how, seed=int(options.seed), n_replicates=options.n_replicates
         )
     return Replicates(options.metrics, point, values)
+
+
+def _walked(rows: Rows, options: BootstrapOptions) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Point [model, metric, label] and values [model, metric, label, replicate] of all labels."""
+    n_models, _, n_labels = rows.score.shape
+    shape = (n_models, len(options.metrics), n_labels)
+    point, values = np.empty(shape), np.empty((*shape, options.n_replicates))
+    for part, chunk in _chunks(rows, options):
+        point[:, :, part], values[:, :, part] = _evaluate(chunk, options)
+    return point, values
 
 
 def _not_resampled(rows: Rows, options: BootstrapOptions) -> NDArray[np.bool_]:

@@ -53,13 +53,14 @@ def decision_curves(
     rng: np.random.Generator | int,
     thresholds: ArrayLike | None = None,
     rows: ArrayLike | None = None,
+    weight: ArrayLike | None = None,
     n_replicates: int = 10_000,
 ) -> DecisionCurves:
     """Net benefit of every model at every threshold, on the data and on resamples of patients.
 
     y_true is [n], `p_model` [n] or [models, n] of probabilities. Thresholds are 0.01 to 0.99 by default; a row is acted
-    on if its probability is at least the threshold. `rows` restricts the curves, not the resampling. For the same
-    integer `rng` and patients the resamples are those of `bootstrap`; differences of curves are paired.
+    on if its probability is at least the threshold. `rows` restricts the curves, not the resampling; `weight` is [n].
+    For the same integer `rng` and patients the resamples are those of `bootstrap`; differences of curves are paired.
     """
     positive, chance = _inputs.binary(y_true), np.atleast_2d(_inputs.finite(p_model, name="p_model"))
     if positive.ndim != 1 or chance.ndim != 2 or chance.shape[1] != positive.size:
@@ -72,12 +73,13 @@ def decision_curves(
     codes, sizes = resampling_units("patient", patient, positive[:, None])
     unit, n_units = codes[:, 0].astype(np.int64), int(sizes[0, 0])
     curves = np.concatenate([chance, np.ones((1, positive.size))])
-    benefit = _by_patient(positive[used], curves[:, used], unit[used], n_units, at)
-    n_rows = np.bincount(unit[used], minlength=n_units)
+    mass = np.ones(int(used.sum())) if weight is None else _inputs.weights(weight, shape=positive.shape)[used]
+    benefit = _by_patient(positive[used], curves[:, used], mass, unit[used], n_units, at)
+    n_rows = np.bincount(unit[used], minlength=n_units, weights=mass)
     flat = benefit.reshape(n_units, -1)
     shape = (len(curves), at.size)
     total = flat.sum(axis=0).reshape(shape)
-    point = total / used.sum() if used.any() else np.full(shape, np.nan)
+    point = total / mass.sum() if used.any() else np.full(shape, np.nan)
     nothing = np.zeros(flat.shape[1], np.int64)
     values = ratio_replicates(flat, n_rows[:, None], over=nothing, rng=rng, n_replicates=n_replicates)
     values = values.reshape(*shape, n_replicates)
@@ -94,10 +96,10 @@ def _thresholds(thresholds: ArrayLike | None) -> Floats:
 
 
 def _by_patient(
-    positive: NDArray[np.bool_], curves: Floats, unit: NDArray[np.int64], n_units: int, at: Floats
+    positive: NDArray[np.bool_], curves: Floats, mass: Floats, unit: NDArray[np.int64], n_units: int, at: Floats
 ) -> Floats:
     """What each patient's rows add to each curve, [patient, model, threshold]."""
-    worth = np.where(positive[:, None], 1.0, -(at / (1.0 - at)))
+    worth = mass[:, None] * np.where(positive[:, None], 1.0, -(at / (1.0 - at)))
     out = np.zeros((n_units, len(curves), at.size))
     for m, chance in enumerate(curves):
         # The last curve is 1 for every row: everybody is treated at every threshold.

@@ -6,7 +6,7 @@
     log       who did what, without text of notes
     guard     what every request has to pass: host, size, rate, session, origin, CSRF token
     sections  how a section plugs in: its tables, its doors, who may open them
-    pages     templates, and the texts of one language in one file
+    pages     templates, the texts of one language in one file, and what is refused
     access    entering, the first page, people
     shelf     the runs
     runs ...  the sections

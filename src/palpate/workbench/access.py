@@ -29,7 +29,9 @@ def _enter(visit: Visit) -> Response:
     if opened is None:
         client = visit.request.client
         address = client.host if client else ""
-        tries_of(bench).take(address)
+        if not tries_of(bench).take(address):
+            bench.log.write("refused", why="rate", address=address)
+            return visit.page("refused.html.j2", status=429, why=bench.texts("refused.rate"))
         bench.log.write("refused", why="link", address=address)
         return visit.page("enter.html.j2", status=403, wrong=True)
     key, session = opened

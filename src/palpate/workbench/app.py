@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from typing import Any
 
 import uvicorn
+from anyio import to_thread
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -18,11 +19,11 @@ from starlette.types import Scope
 from palpate.config import load_config
 from palpate.errors import PalpateError
 from palpate.files import make_folder
-from palpate.workbench import access, alterations, evidence, people, runs, whatif, words
+from palpate.workbench import access, alterations, evidence, jobs, people, runs, whatif, words
 from palpate.workbench.guard import Guard
 from palpate.workbench.log import ActionLog
 from palpate.workbench.options import BenchOptions
-from palpate.workbench.pages import PageTexts, page_templates
+from palpate.workbench.pages import BenchProblem, PageTexts, page_templates, sentence_of
 from palpate.workbench.people import Register
 from palpate.workbench.sections import Bench, BenchSection, Door, Visit
 from palpate.workbench.store import BenchStore
@@ -38,6 +39,8 @@ SECTIONS: Sequence[BenchSection] = (
 """In the order of the navigation."""
 _LARGEST_NUMBER = 2**63 - 1
 """That SQLite can look for."""
+_MOST_AT_WORK = 100
+"""Requests that are answered at the same time; most of them wait for the same commit."""
 
 
 def make_bench(options: BenchOptions) -> Bench:
@@ -45,9 +48,11 @@ def make_bench(options: BenchOptions) -> Bench:
     options.check()
     if options.config is not None:
         load_config(options.config)
+    texts = PageTexts(options.texts)
     home = make_folder(options.home)
-    store = BenchStore(home / "entries.sqlite", [people.SCHEMA, *(each.schema for each in SECTIONS if each.schema)])
-    texts = PageTexts()
+    schemas = [people.SCHEMA, jobs.SCHEMA, *(each.schema for each in SECTIONS if each.schema)]
+    later = [column for section in SECTIONS for column in section.later]
+    store = BenchStore(home / "entries.sqlite", schemas, later=later)
     log = ActionLog(home / "actions.jsonl")
     return Bench(options, store, Register(store), log, texts, page_templates(texts), SECTIONS)
 
@@ -66,11 +71,13 @@ def make_app(bench: Bench) -> Guard:
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        to_thread.current_default_thread_limiter().total_tokens = _MOST_AT_WORK
         yield
         for section in bench.shared.values():
             if hasattr(section, "close"):
                 section.close()
         bench.store.close()
+        bench.log.close()
 
     handlers = {HTTPException: _not_there(bench)}
     return Guard(Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan), bench, door_of)
@@ -119,8 +126,12 @@ def _endpoint(bench: Bench, door: Door) -> Callable[[Request], Awaitable[Respons
         try:
             return await run_in_threadpool(door.opens, visit)
         except PalpateError as error:
+            if isinstance(error, BenchProblem) and error.key == "too_long":
+                who = None if session is None else session.person.name
+                bench.log.write("refused", why="size", who=who, door=door.path)
             template = "problem_part.html.j2" if visit.is_part else "problem.html.j2"
-            return visit.page(template, status=400, problem=str(error))
+            status = 409 if isinstance(error, BenchProblem) and error.key == "answered" else 400
+            return visit.page(template, status=status, problem=sentence_of(error, bench.texts))
         except HTTPException:
             raise
         except Exception as error:

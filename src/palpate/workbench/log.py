@@ -9,11 +9,12 @@ One line of JSON per action, in a file that only its owner can read. Values are 
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from palpate.files import make_folder, make_private_file
 
@@ -40,6 +41,7 @@ class ActionLog:
         self.path, self._refused = path, path.with_name("refused.jsonl")
         for file in (self.path, self._refused):
             make_private_file(file)
+        self._open: dict[Path, TextIO] = {}
         self._lock = threading.Lock()
 
     def write(self, did: str, **values: str | int | float | bool | None) -> None:
@@ -49,11 +51,29 @@ class ActionLog:
         line = json.dumps({"at": at, "did": did, **shown}) + "\n"
         path = self._refused if did == "refused" else self.path
         with self._lock:
-            if path.stat().st_size > LARGEST:
-                path.replace(path.with_name(f"{path.stem}.1.jsonl"))
-                make_private_file(path)
-            with path.open("a", encoding="utf-8") as file:
-                file.write(line)
+            file = self._opened(path)
+            file.write(line)
+            file.flush()
+
+    def close(self) -> None:
+        """Close the files; the next line opens them again."""
+        with self._lock:
+            while self._open:
+                self._open.popitem()[1].close()
+
+    def _opened(self, path: Path) -> TextIO:
+        """The file of a line: opened once, again where somebody moved it, and set aside when it is full."""
+        file = self._open.get(path)
+        there = path.stat() if path.exists() else None
+        if file is not None and there is not None and there.st_ino == os.fstat(file.fileno()).st_ino:
+            if there.st_size <= LARGEST:
+                return file
+            path.replace(path.with_name(f"{path.stem}.1.jsonl"))
+        if file is not None:
+            file.close()
+        make_private_file(path)
+        self._open[path] = path.open("a", encoding="utf-8")
+        return self._open[path]
 
     def lines(self, last: int = 200) -> list[dict[str, Any]]:
         """The last lines, newest first."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import socket
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -34,6 +35,8 @@ class BenchOptions:
     key: Path | None = None
     behind_proxy: bool = False
     show_notes: bool = False
+    texts: Path | None = None
+    """The sentences of the pages in another language."""
     days: int = 14
     """How long the link of a person works."""
 
@@ -93,24 +96,28 @@ class BenchOptions:
             return self.address.rstrip("/").lower()
         return f"{'https' if self.certificate else 'http'}://{_bracketed(self.host)}:{self.port}"
 
-    @property
+    @cached_property
     def origins(self) -> frozenset[str]:
         """All addresses under which a browser may have loaded a page of the workbench."""
         scheme = "https" if self.certificate else "http"
         here = {f"{scheme}://{_bracketed(name)}:{self.port}" for name in LOOPBACK} if self.is_loopback else set()
-        return frozenset({self.origin, *here} if not self.behind_proxy else {self.origin})
+        known = {self.origin} if self.behind_proxy else {self.origin, *here}
+        return frozenset(known | {_as_sent(origin) for origin in known})
 
-    @property
+    @cached_property
     def hosts(self) -> frozenset[str]:
         """The values of the header `Host` that are answered; any other name may be an attacker's (DNS rebinding)."""
-        named = {urlsplit(origin).netloc for origin in self.origins}
-        default = {host.rpartition(":")[0] for host in named if host.endswith((":443", ":80"))}
-        return frozenset(named | default)
+        return frozenset(urlsplit(origin).netloc for origin in self.origins)
 
     @property
     def home(self) -> Path:
         """The folder of entries and log."""
         return self.folder or self.runs[0].absolute().parent / FOLDER
+
+
+def _as_sent(origin: str) -> str:
+    """As browsers write it: without the port that its scheme has by default."""
+    return origin.removesuffix(":443" if origin.startswith("https:") else ":80")
 
 
 def _bracketed(host: str) -> str:

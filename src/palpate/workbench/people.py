@@ -14,7 +14,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from palpate.errors import ConfigError, InputError
+from palpate.data.lexicons import NO_RATERS
+from palpate.workbench.pages import BenchProblem
 from palpate.workbench.store import BenchStore
 
 COORDINATOR, VIEWER, RATER, CODER, REVIEWER = ROLES = ("coordinator", "viewer", "rater", "coder", "reviewer")
@@ -66,8 +67,10 @@ def read_roles(text: str) -> frozenset[str]:
     roles = frozenset(part for part in text.replace(",", " ").split() if part)
     unknown = sorted(roles - set(ROLES))
     if unknown or not roles:
-        shown = f"unknown role '{unknown[0][:40]}'" if unknown else "no role is given"
-        raise ConfigError(shown, hint=f"the roles are: {', '.join(ROLES)}")
+        known = ", ".join(ROLES)
+        raise (
+            BenchProblem("role", role=unknown[0][:40], known=known) if unknown else BenchProblem("no_role", known=known)
+        )
     return roles
 
 
@@ -96,13 +99,13 @@ class Register:
         """A person's token, which is shown once; with `replace`, of one who is known: the earlier one ends."""
         name = " ".join(name.split())
         if not name or len(name) > LONGEST_NAME or not name.isprintable():
-            raise InputError(f"a name has 1 to {LONGEST_NAME} characters")
-        if name.lower() in ("word", "clinicians"):
-            raise InputError(f"'{name}' names something else in a sheet of ratings", hint="choose another name")
+            raise BenchProblem("name", n=LONGEST_NAME)
+        if name.lower() in (*NO_RATERS, "clinicians"):
+            raise BenchProblem("name_reserved", name=name)
         token, until = secrets.token_urlsafe(24), time.time() + days * DAY
         known = self._store.read("SELECT id FROM people WHERE name = ?", (name,))
         if known and not replace:
-            raise InputError(f"somebody is called '{name}' already", hint="choose another name, or give a new link")
+            raise BenchProblem("name_taken", name=name)
         values = (name, " ".join(sorted(roles)), hashed(token), until)
 
         def change(db: object) -> None:
@@ -122,14 +125,14 @@ class Register:
         """A new token for somebody, and the name; the earlier one and its sessions end."""
         found = next((each for each in self.everybody() if each.id == person), None)
         if found is None:
-            raise InputError("there is no such person")
+            raise BenchProblem("no_person")
         return found.name, self.add(found.name, found.roles, days, replace=True)
 
     def shut_out(self, person: int) -> str:
         """End a person's link and sessions; what they entered stays. Returns the name."""
         found = next((each for each in self.everybody() if each.id == person), None)
         if found is None:
-            raise InputError("there is no such person")
+            raise BenchProblem("no_person")
 
         def change(db: object) -> None:
             execute = db.execute  # type: ignore[attr-defined]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import polars as pl
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, HTMLResponse, Response
 
@@ -12,6 +13,7 @@ from palpate.errors import InputError
 from palpate.files import as_cell
 from palpate.report.history import HistoryPage, render_history
 from palpate.report.scorecard import AnswerView, ModelHead
+from palpate.workbench.pages import BenchProblem, sentence_of
 from palpate.workbench.people import COORDINATOR, VIEWER
 from palpate.workbench.sections import Bench, BenchSection, Door, Visit
 from palpate.workbench.shelf import RunShelf, ShelvedRun
@@ -23,6 +25,7 @@ FRAMED = (
 )
 """Of a report inside: no origin, so no cookie, no request and no other page; its own policy names its scripts."""
 _MOST_COMPARED = 6
+_MOST_OFFERED = 300
 
 
 class RunColumn(NamedTuple):
@@ -69,22 +72,23 @@ def _run(visit: Visit, name: str) -> ShelvedRun:
     try:
         found = shelf_of(visit.bench).get(name)
     except FileNotFoundError:
-        raise InputError(visit.bench.texts("runs.moved")) from None
+        raise BenchProblem("run_moved") from None
     if found is None:
         raise HTTPException(404)
     return found
 
 
 def _list(visit: Visit) -> Response:
-    runs, problems = shelf_of(visit.bench).all()
-    return visit.page("runs/list.html.j2", runs=runs, problems=problems)
+    runs, damaged = shelf_of(visit.bench).all()
+    said = [(run.name, sentence_of(run.error, visit.bench.texts)) for run in damaged]
+    return visit.page("runs/list.html.j2", runs=runs, damaged=said)
 
 
 def _compare(visit: Visit) -> Response:
     names = list(dict.fromkeys(visit.request.query_params.getlist("run")))[:_MOST_COMPARED]
     runs = [_run(visit, name) for name in names]
     if not runs:
-        raise InputError(visit.bench.texts("runs.none_chosen"))
+        raise BenchProblem("no_run")
     columns, questions, legend = side_by_side(runs)
     return visit.page("runs/compare.html.j2", runs=runs, columns=columns, questions=questions, legend=legend)
 
@@ -127,26 +131,42 @@ def _choice(visit: Visit) -> Choice:
     return Choice(visit.query("metric").strip() or AUROC.metric, **wanted)
 
 
+def _offered(runs: list[ShelvedRun]) -> dict[str, list[str]]:
+    """What can be looked at over time: the names of numbers, models, labels and groups, the first of many."""
+    tables = [result.estimates.select("metric", "model", "label", "group") for run in runs for result in run.results]
+    if not tables:
+        return {}
+    every = pl.concat(tables)
+    return {name: every[name].drop_nulls().unique().sort().head(_MOST_OFFERED).to_list() for name in every.columns}
+
+
 def _history(visit: Visit) -> Response:
-    paths = list(shelf_of(visit.bench).paths.values())
+    paths = shelf_of(visit.bench).readable()
     choice = _choice(visit)
     try:
         found, problem = history(paths, choice), None
     except InputError as error:
-        found, problem = None, error.problem + (f"; {error.hint}" if error.hint else "")
+        found, problem = None, sentence_of(InputError(error.problem, hint=error.hint), visit.bench.texts)
     return visit.page(
-        "runs/history.html.j2", found=found, problem=problem, choice=choice, asked=visit.request.url.query
+        "runs/history.html.j2",
+        found=found,
+        problem=problem,
+        choice=choice,
+        asked=visit.request.url.query,
+        offered=_offered(shelf_of(visit.bench).all()[0]),
     )
 
 
 def _history_page(visit: Visit) -> Response:
-    found = history(list(shelf_of(visit.bench).paths.values()), _choice(visit))
-    page = render_history(HistoryPage(f"History of {found.metric}", found.metric, found.lines, found.skipped))
+    found = history(shelf_of(visit.bench).readable(), _choice(visit))
+    page = render_history(
+        HistoryPage(visit.bench.texts("runs.history_of", metric=found.metric), found.metric, found.lines, found.skipped)
+    )
     return HTMLResponse(page, headers={"content-security-policy": FRAMED})
 
 
 def _history_table(visit: Visit) -> Response:
-    found = history(list(shelf_of(visit.bench).paths.values()), _choice(visit))
+    found = history(shelf_of(visit.bench).readable(), _choice(visit))
     visit.log("downloaded", file="history.csv")
     return Response(as_csv(found), media_type="text/csv", headers=attachment("history.csv"))
 

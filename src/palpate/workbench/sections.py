@@ -19,12 +19,11 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from palpate.errors import InputError
 from palpate.workbench.log import ActionLog
 from palpate.workbench.options import BenchOptions
-from palpate.workbench.pages import PageTexts
+from palpate.workbench.pages import BenchProblem, PageTexts
 from palpate.workbench.people import Person, Register, Session
-from palpate.workbench.store import BenchStore
+from palpate.workbench.store import BenchStore, NewColumn
 
 T = TypeVar("T")
 LONGEST_FIELD = 20_000
@@ -67,6 +66,8 @@ class BenchSection(NamedTuple):
     """Who sees it in the navigation."""
     schema: str = ""
     """`CREATE TABLE IF NOT EXISTS ...`; the tables' names start with the section's."""
+    later: Sequence[NewColumn] = ()
+    """Columns that files of an earlier palpate lack."""
     is_there: Callable[[Bench], bool] = lambda _: True
     """Whether there is anything to show."""
     listed: bool = True
@@ -118,7 +119,7 @@ class Visit:
     def person(self) -> Person:
         """Who asks."""
         if self._session is None:
-            raise InputError("nobody is signed in")
+            raise BenchProblem("nobody")
         return self._session.person
 
     @property
@@ -136,7 +137,7 @@ class Visit:
         value = None if self._form is None else self._form.get(name)
         text = value if isinstance(value, str) else ""
         if len(text) > longest:
-            raise InputError(f"'{name}' has more than {longest:,} characters")
+            raise BenchProblem("too_long", field=name, n=f"{longest:,}")
         return text.replace("\r\n", "\n").replace("\x00", "")
 
     def fields(self, name: str) -> list[str]:
@@ -147,7 +148,7 @@ class Visit:
         """The name and the bytes of a file that was sent."""
         value = None if self._form is None else self._form.get(name)
         if not isinstance(value, UploadFile) or not value.filename:
-            raise InputError("no file was chosen")
+            raise BenchProblem("no_file")
         return value.filename, value.file.read()
 
     def query(self, name: str, default: str = "") -> str:
@@ -158,7 +159,7 @@ class Visit:
         """A whole number of the form."""
         value = read_number(self.field(name).strip())
         if value is None or not low <= value <= high:
-            raise InputError(f"'{name}' must be a whole number from {low} to {high}")
+            raise BenchProblem("number", field=name, low=low, high=high)
         return value
 
     def write(self, change: Callable[[sqlite3.Connection], T]) -> T:

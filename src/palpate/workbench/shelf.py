@@ -14,6 +14,7 @@ from palpate.report.scorecard import ScorecardView, view_scorecard
 from palpate.results import AuditResult
 from palpate.run.directory import RunDirectory
 from palpate.workbench.options import BenchOptions
+from palpate.workbench.pages import BenchProblem
 
 _NOT_IN_A_NAME = re.compile(r"[^\w.-]+")
 
@@ -42,9 +43,23 @@ class ShelvedRun(NamedTuple):
         """Whether its results hold text of notes."""
         return bool(self.manifest.get("include_text"))
 
+    def check(self) -> None:
+        """Fail where something is not as a list of runs shows it."""
+        listed = (self.manifest["created"], *self.manifest["audits"], *self.models)
+        if not all(isinstance(each, str) for each in listed):
+            raise TypeError
+        self.scorecard()
+
     def scorecard(self) -> ScorecardView | None:
         """Questions x models."""
         return view_scorecard(self.results, self.manifest)
+
+
+class DamagedRun(NamedTuple):
+    """A run that can't be read, and why."""
+
+    name: str
+    error: Exception
 
 
 class RunShelf:
@@ -59,13 +74,16 @@ class RunShelf:
         for path in options.runs:
             self.add(path)
         for path in sorted((options.home / "runs").glob("*/manifest.json")):
-            self.add(path.parent)
+            self._keep(path.parent)  # one that is damaged is listed as such
 
     def add(self, path: Path) -> str:
         """Put a run on the shelf; returns its name here."""
         if not path.is_dir():
             raise RunError("this is not a run directory", file=path)
         RunDirectory(path).read_manifest()
+        return self._keep(path)
+
+    def _keep(self, path: Path) -> str:
         whole = path.absolute()
         stem = _NOT_IN_A_NAME.sub("-", whole.name if whole.name != "run" else f"{whole.parent.name}-run").strip(".-")
         with self._lock:
@@ -83,26 +101,28 @@ class RunShelf:
         return dict(self._paths)
 
     def get(self, name: str) -> ShelvedRun | None:
-        """A run, or None where there is none of this name."""
+        """A run, or None where there is none of this name; one that is damaged raises a `RunError` without its path."""
         path = self._paths.get(name)
         if path is None:
             return None
         changed = (path / "manifest.json").stat().st_mtime
         with self._lock:
             if name not in self._read or self._read[name][0] != changed:
-                directory = RunDirectory(path)
-                run = ShelvedRun(name, path, directory.read_manifest(), directory.read_results())
-                self._read[name] = (changed, run)
+                self._read[name] = (changed, _read_run(name, path))
             return self._read[name][1]
 
-    def all(self) -> tuple[list[ShelvedRun], list[str]]:
-        """The runs that can be read, newest first, and a sentence for each other."""
-        found, problems = [], []
+    def readable(self) -> list[Path]:
+        """Where the runs are that can be read."""
+        return [run.path for run in self.all()[0]]
+
+    def all(self) -> tuple[list[ShelvedRun], list[DamagedRun]]:
+        """The runs that can be read, newest first, and those that can't."""
+        found, problems = [], list[DamagedRun]()
         for name in self._paths:
             try:
                 run = self.get(name)
             except (InputError, OSError) as error:
-                problems.append(f"{name}: {_without_folders(error)}")
+                problems.append(DamagedRun(name, error))
             else:
                 found += [run] if run is not None else []
         return sorted(found, key=lambda run: str(run.manifest.get("created") or ""), reverse=True), problems
@@ -137,9 +157,20 @@ class RunShelf:
                 yield f"results/{file.name}"
 
 
-def _without_folders(error: Exception) -> str:
-    """An error's sentence without the machine's paths."""
-    return error.problem if isinstance(error, InputError) else "cannot be read"
+def _read_run(name: str, path: Path) -> ShelvedRun:
+    """A run, with everything that a list shows of it."""
+    directory = RunDirectory(path)
+    try:
+        run = ShelvedRun(name, path, directory.read_manifest(), directory.read_results())
+        run.check()
+    except InputError as error:
+        raise BenchProblem("run_unreadable", said=error.problem) from None
+    except OSError:
+        raise
+    except Exception:
+        # A damaged file may break anything that reads it, and the other runs are to be served all the same.
+        raise BenchProblem("run_damaged") from None
+    return run
 
 
 def find_config(options: BenchOptions) -> Path | None:

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from palpate.errors import InputError
 from palpate.files import make_folder, make_private_file
@@ -21,6 +21,14 @@ T = TypeVar("T")
 Job = tuple[Callable[[sqlite3.Connection], Any], "Future[Any]"]
 _MOST_AT_ONCE = 200
 VERSION = 1
+
+
+class NewColumn(NamedTuple):
+    """A column that a file of an earlier palpate lacks: its table, its name, and its type with a default."""
+
+    table: str
+    name: str
+    type: str
 
 
 class BenchStore:
@@ -35,11 +43,13 @@ class BenchStore:
     >>> store.close()
     """
 
-    def __init__(self, path: Path, schemas: Sequence[str]) -> None:
+    def __init__(self, path: Path, schemas: Sequence[str], *, later: Sequence[NewColumn] = ()) -> None:
         make_folder(path.parent)
         if not path.exists():
             make_private_file(path)
         self.path = path
+        self.known: dict[tuple[str, int], Any] = {}
+        """What never changes once it was entered, by kind and number, so that it is read once."""
         self._readers = threading.local()
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         try:
@@ -50,6 +60,7 @@ class BenchStore:
                 raise InputError("the entries were made by another version of palpate", file=path)
             for schema in schemas:
                 db.executescript(schema)
+            _add_columns(db, later)
             db.execute(f"PRAGMA user_version={VERSION}")
             db.close()
         except sqlite3.DatabaseError:
@@ -99,6 +110,12 @@ class BenchStore:
             going = None not in jobs
             _commit(db, [job for job in jobs if job is not None])
         db.close()
+
+
+def _add_columns(db: sqlite3.Connection, later: Sequence[NewColumn]) -> None:
+    for table, name, kind in later:
+        if name not in {row["name"] for row in db.execute(f"PRAGMA table_info({table})")}:
+            db.execute(f'ALTER TABLE {table} ADD COLUMN "{name}" {kind}')
 
 
 def _commit(db: sqlite3.Connection, jobs: Sequence[Job]) -> None:

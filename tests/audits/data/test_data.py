@@ -148,6 +148,19 @@ def test_short_notes_that_are_new_are_named_in_the_reassurance() -> None:
     assert kinds(all_short)[0] == "unsettled"
 
 
+def test_one_known_patient_with_half_of_the_cases() -> None:
+    patients = [f"p{k}" for k in range(N)]
+    audited = [k for k, split in enumerate(cohort().cases["split"]) if split == "test"]
+    for k in audited[: len(audited) // 2]:
+        patients[k] = patients[0]
+    result = check(cohort(patient_id=patients))
+    n_patients = len(audited) - len(audited) // 2 + 1
+    assert count(result, "known_patients") == (1, n_patients)
+    assert count(result, "known_cases") == (len(audited) // 2, len(audited))
+    found = answer(result, "leakage")
+    assert (found.verdict, found.metric, found.label) == ("concern", "known_cases", "cases")
+
+
 def test_a_patient_in_two_splits() -> None:
     patients = [f"p{k // 2}" for k in range(N)]
     patients[120:130] = patients[:10]

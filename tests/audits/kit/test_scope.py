@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
@@ -42,6 +44,14 @@ def test_rows_of_splits() -> None:
         audited_rows("toy", COHORT, name, "held out")
     with pytest.raises(ConfigError, match="audit 'toy': unknown cohort 'b'"):
         audited_cohort("toy", COHORT, "b")
+
+
+def test_a_case_of_weight_0_is_not_audited() -> None:
+    weighted = replace(COHORT, cases=COHORT.cases.with_columns(sampling_weight=pl.Series([1.0, 0, 1, 0, 2, 3])))
+    assert audited_rows("toy", weighted, COHORT.names[0], "test").tolist() == [4, 5]
+    nobody = replace(COHORT, cases=COHORT.cases.with_columns(sampling_weight=pl.Series([1.0, 1, 1, 0, 0, 0])))
+    with pytest.raises(CohortError, match="each of the 3 cases of cohort 'cohort' to audit has a sampling weight of 0"):
+        audited_rows("toy", nobody, COHORT.names[0], "test")
 
 
 def test_the_most_common_labels_among_the_audited_cases_keep_the_order_of_the_cohort() -> None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from palpate.audits.kit.resampling import means_with_intervals
 from palpate.audits.operating import Operating
 from palpate.audits.operating.stays import median_with_interval
 from palpate.cases.cohort import Cohort
@@ -161,3 +162,20 @@ def test_a_medians_interval_is_that_of_a_sign_test(numbers: list[int]) -> None:
     exact = 1 - sum(math.comb(n, k) for k in [*range(int(below) + 1), *range(n - int(above), n + 1)]) / 2**n
     distinct = len(set(numbers)) == n
     assert not distinct or exact >= 0.93
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 4)), min_size=1, max_size=40))
+def test_weights_count_as_copies_in_medians_and_means(drawn: list[tuple[int, int]]) -> None:
+    values, weight = np.asarray([each[0] for each in drawn], float), np.asarray([each[1] for each in drawn])
+    patient, copied = np.arange(len(drawn)), np.repeat(np.arange(len(drawn)), weight)
+    own = median_with_interval(values, patient, weight=weight / weight.mean())
+    assert own.value == pytest.approx(np.median(values[copied]))
+    assert own.n == len(drawn), "values are counted, not weighed"
+    equal, plain = (
+        median_with_interval(values, patient, weight=np.ones(len(drawn))),
+        median_with_interval(values, patient),
+    )
+    np.testing.assert_array_equal(equal[:3], plain[:3])
+    (mean,) = means_with_intervals(values[:, None], patient, rng=0, n_replicates=50, weight=weight / weight.mean())
+    (copies,) = means_with_intervals(values[copied][:, None], copied, rng=0, n_replicates=50)
+    np.testing.assert_allclose(mean[:3], copies[:3], rtol=1e-9, atol=1e-9)

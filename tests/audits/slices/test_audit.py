@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
+from scipy import sparse
 from sklearn.metrics import brier_score_loss, roc_auc_score
 
 from palpate.audits.slices import Slices
@@ -121,6 +123,16 @@ def test_several_models_and_labels_share_one_correction() -> None:
     assert {row["model"] for row in rows} == {"a", "b"}
     assert {row["n_family"] for row in rows if row["p_value"] is not None} == {len(rows)}
     assert [answer.model for answer in result.answers] == ["a", "b"]
+
+
+def test_labels_that_were_not_searched_are_named() -> None:
+    cohort, p = planted(2000)
+    rarer = sparse.csc_array(np.arange(len(cohort))[:, None] % 20 == 0).astype(np.uint8)
+    two = replace(cohort, labels=(*cohort.labels, "rare"), y=sparse.csc_array(sparse.hstack([cohort.y, rarer])))
+    told = [finding.sentence for finding in run(Slices(**FAST), two, {"m": p}).findings]  # type: ignore[arg-type]
+    assert any(f"searched for '{cohort.labels[0]}' only, not for 'rare'" in sentence for sentence in told)
+    told = [finding.sentence for finding in run(Slices(**FAST), cohort, {"m": p}).findings]  # type: ignore[arg-type]
+    assert not any("only, not for" in sentence for sentence in told)
 
 
 def test_the_same_seed_gives_the_same_slices() -> None:

@@ -266,3 +266,19 @@ def test_the_core_set_of_a_group_is_compared_with_all_others() -> None:
     assert found["value"] == pytest.approx(slopes[0] - slopes[1], abs=1e-6)
     assert found["low"] < found["value"] < found["high"]
     assert find(result, "net_benefit", "ward=w0", model="m", reference="all others")["value"] is not None
+
+
+def test_groups_that_differ_in_their_spelling_only_are_named() -> None:
+    cohort, p = planted()
+    gender = cohort.cases["gender"].to_list()
+    typed = [("F " if k % 7 == 0 else "F") if each == "f" else each for k, each in enumerate(gender)]
+    mixed = replace(
+        cohort,
+        cases=cohort.cases.with_columns(
+            gender=pl.Series([w.lower() if k % 5 == 0 else w for k, w in enumerate(typed)])
+        ),
+    )
+    told = [f.sentence for f in run(Subgroups(by=("gender",), n_replicates=100), mixed, {"m": p}).findings]
+    assert sum("differ in capital letters or blanks only" in each for each in told) == 1
+    plain = [f.sentence for f in run(Subgroups(by=("gender",), n_replicates=100), cohort, {"m": p}).findings]
+    assert not any("capital letters" in each for each in plain)

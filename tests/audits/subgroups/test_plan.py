@@ -125,6 +125,23 @@ NOTES = (
 """Female, male, nothing, female; 63, 41, nothing, 79."""
 
 
+@pytest.mark.parametrize(
+    ("note", "said"),
+    [
+        ("Patient seen. Wife at bedside, she is anxious.", "not said"),
+        ("63 y/o with chest pain. Mother called, she was told the plan.", "not said"),
+        ("72 yo woman with fever. Daughter at bedside, she is anxious.", "female"),
+        ("Seen today. She reports fever.", "female"),
+        ("Male patient. Wife at bedside, she is anxious.", "male"),
+    ],
+)
+def test_a_pronoun_beside_a_relative_does_not_say_the_patients_gender(note: str, said: str) -> None:
+    frame = pl.DataFrame({"case_id": range(2), "text": [note, "Seen for a rash."], "ill": [0, 1]})
+    cohort = Cohort.from_frame(frame, labels=["ill"])
+    (gender,) = partitions_of(cohort, np.arange(2), ("note:gender",), Cutting({}, 4, 50), ())
+    assert names(gender)[0] == f"note:gender={said}"
+
+
 def test_groups_from_what_the_notes_say() -> None:
     frame = pl.DataFrame({"case_id": range(8), "text": [*NOTES, *NOTES], "ill": [0, 1] * 4})
     cohort = Cohort.from_frame(frame, labels=["ill"])

@@ -48,12 +48,17 @@ def test_every_metric_of_a_group_is_weighted() -> None:
             assert row["n"] == mask.sum(), "cases are counted, not weighed"
 
 
-def test_a_group_without_weight_has_no_numbers() -> None:
+def test_cases_of_weight_0_are_not_counted_as_patients_or_events() -> None:
     cohort, p = planted()
-    race = cohort.cases["race"].fill_null("")
-    weight = pl.Series(np.where((race == "c").to_numpy(), 0.0, 1.0))
-    weighted = replace(cohort, cases=cohort.cases.with_columns(sampling_weight=weight))
+    few = np.flatnonzero((cohort.cases["race"].fill_null("") == "c").to_numpy())
+    weight = np.ones(len(cohort))
+    weight[few[3:]] = 0.0
+    weighted = replace(cohort, cases=cohort.cases.with_columns(sampling_weight=pl.Series(weight)))
     result = run(Subgroups(by=("race",), n_replicates=100, threshold=0.4), weighted, {"m": p})
     row = find(result, "auroc", "race=c", model="m")
-    assert row["value"] is None
-    assert row["reason"]
+    assert (row["value"], row["n"]) == (None, 3)
+    assert "at least 10 are needed" in row["reason"]
+    weight[few] = 0.0
+    without = replace(cohort, cases=cohort.cases.with_columns(sampling_weight=pl.Series(weight)))
+    result = run(Subgroups(by=("race",), n_replicates=100, threshold=0.4), without, {"m": p})
+    assert "race=c" not in result.estimates["group"].unique().to_list(), "nobody of the population is in it"

@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from palpate import Cohort, RunDirectory
 from palpate.audits.vocabulary import Budget, RatingSheet, Vocabulary
+from palpate.audits.vocabulary.clinicians import ClinicianPanel, as_sheet, unwanted_words
 from palpate.cases.edits import splice
 from palpate.errors import CohortError, ConfigError
 from palpate.models import Model, ModelSpec
+from palpate.perturb.words import Ratings, RatingScale
 from palpate.results import AuditResult, ModelPredictions, Plan, Predictions
 from palpate.run.execute.cache import ScoreCache
 from palpate.run.execute.wanted import gather
@@ -289,6 +291,16 @@ def test_a_label_that_has_the_name_of_the_average_is_refused() -> None:
     cohort = Cohort.from_frame(frame, labels=["macro", "late"])
     with pytest.raises(ConfigError, match="'macro' is the name of an average"):
         quick().plan(cohort, RNG(0))
+
+
+@pytest.mark.parametrize(("scale", "unwanted"), [((1, 5), []), ((0, 9.6), ["tablet"]), ((0, 10), ["tablet", "fever"])])
+def test_what_matters_little_is_below_the_middle_of_the_sheet_s_own_scale(
+    scale: tuple[float, float], unwanted: list[str]
+) -> None:
+    words = ("tablet", "fever", "fall", "sepsis")
+    sheet = Ratings(words, ("a",), np.array([[4.5], [4.9], [5.0], [5.0]]), RatingScale(*scale))
+    panel = ClinicianPanel.of(as_sheet(sheet).ratings, words, np.ones(4, bool))
+    assert [words[k] for k in unwanted_words(words, None, panel)] == unwanted
 
 
 def test_a_model_that_reacts_to_nothing_ends_no_run(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from palpate.cases.columns import films
 from palpate.data.cohorts import BuiltCohort
 from palpate.data.cohorts.dicom import DicomOptions, build_dicom
+from palpate.data.hospitals.films import read_header
 from palpate.errors import CohortError
 from tests.data.dicom_files import write_film
 from tests.data.published import DICOM, needs_dicom
@@ -218,3 +219,71 @@ def test_the_synthetic_hospital_gives_the_same_cases_and_pictures_as_films(tmp_p
         (jpg,) = (hospital / "mimic-cxr-jpg").rglob(f"{Path(image).stem}.jpg")
         film, picture = (read_pixels(str(file), ImageFormat(64, 16)).astype(float) for file in (image, jpg))
         assert np.abs(film - picture).mean() < 4, "but for the loss of JPG"
+
+
+@pytest.mark.parametrize(
+    ("said", "device", "expected"),
+    [
+        ("CHEST PORTABLE", "", "yes"),
+        ("XR CHEST 1 VIEW PORT", "", "yes"),
+        ("PORT CHEST AP", "", "yes"),
+        ("CHEST AP (PORT)", "", "yes"),
+        ("CHEST, PORT, 1V", "", "yes"),
+        ("Chest bedside", "", "yes"),
+        ("CHEST 2 VIEWS", "MobileDaRt Evolution", "yes"),
+        ("CHEST 2 VIEWS", "MOBILETT XP", "yes"),
+        ("CHEST PORT PLACEMENT", "", "no"),
+        ("PORT PLACEMENT", "", "no"),
+        ("CHEST PORT-A-CATH CHECK", "", "no"),
+        ("CHEST PORT A CATH", "", "no"),
+        ("CHEST FOR PORT", "", "no"),
+        ("IR PORT REMOVAL CHEST", "", "no"),
+        ("PORT FILM THORAX", "", "no"),
+        ("NON-PORTABLE CHEST", "", "no"),
+        ("CHEST NOT PORTABLE", "", "no"),
+        ("CHEST MEDIPORT", "", "no"),
+        ("FLEXION MOBILITY SPINE", "", "no"),
+    ],
+)
+def test_port_is_portable_only_where_it_is_short_for_it(said: str, device: str, expected: str, tmp_path: Path) -> None:
+    film = write_film(tmp_path / "a.dcm", STORED, StudyDescription=said, ManufacturerModelName=device)
+    assert read_header(film).portable == expected
+
+
+@pytest.mark.parametrize(
+    ("tag", "name", "expected"),
+    [
+        ("ManufacturerModelName", "MobileDaRt", "yes"),
+        ("SeriesDescription", "MobileDaRt Evolution", "yes"),
+        ("ManufacturerModelName", "SHIMADZU-MOBILEDART", "yes"),
+        ("ManufacturerModelName", "Optima XR220amx", "yes"),
+        ("ManufacturerModelName", "DRX-Revolution", "yes"),
+        ("StationName", "PORTABLE2", "yes"),
+        ("StationName", "ICU_PORT1", "yes"),
+        ("StationName", "CR-BEDSIDE", "yes"),
+        ("StationName", "NONPORTABLE", None),
+        ("StationName", "SUPPORT1", None),
+        ("StationName", "ROOM4", None),
+        ("ManufacturerModelName", "AMXY 3", None),
+        ("ManufacturerModelName", "IMMOBILIZER", None),
+    ],
+)
+def test_a_device_that_is_portable_by_its_name(tag: str, name: str, expected: str | None, tmp_path: Path) -> None:
+    film = write_film(tmp_path / "a.dcm", STORED, **{tag: name})
+    assert read_header(film).portable == expected
+
+
+def test_one_study_of_two_patients(archive: Path, tmp_path: Path) -> None:
+    write_film(archive / "z.dcm", STORED, PatientID="SMITH^JOHN", StudyInstanceUID="1.2.2", SOPInstanceUID="1.2.9.9")
+    table = labels(tmp_path, TABLE)
+    with pytest.raises(CohortError) as caught:
+        build(archive, table)
+    said = "z.dcm: the film has the study of c.dcm, but another PatientID (1 such studies); correct PatientID or"
+    assert said in str(caught.value)
+    assert "SMITH" not in str(caught.value)
+    assert len(build(archive, table, per="film").cohort) == 5
+
+
+def test_a_leap_second_of_a_study(tmp_path: Path) -> None:
+    film = write_film(tmp_path / "a.dcm", STORED, StudyDate="20161231", StudyTime="235960.5")
+    assert str(read_header(film).time) == "2016-12-31 23:59:59"

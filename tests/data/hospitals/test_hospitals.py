@@ -50,7 +50,8 @@ def test_a_missing_table_is_named_with_where_palpate_looked(table: str, tmp_path
     (tmp_path / f"{table}.csv").unlink()
     message = refused(tmp_path, build_outcomes)
     assert f"the table {table} is missing" in message
-    assert f"looked for {table}.parquet, {table}.csv, {table}.csv.gz in {tmp_path}" in message
+    endings = (".parquet", ".csv", ".csv.gz", ".tsv", ".tsv.gz")
+    assert f"looked for {', '.join(table + ending for ending in endings)} in {tmp_path}" in message
 
 
 def test_a_missing_table_of_mimic_iv(tmp_path: Path) -> None:

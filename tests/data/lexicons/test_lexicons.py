@@ -7,8 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from palpate.data.lexicons import read_ratings, read_replacements, read_words, write_rating_sheet
+from palpate.data.lexicons import (
+    SheetTerms,
+    read_ratings,
+    read_replacements,
+    read_terms,
+    read_words,
+    write_rating_sheet,
+)
 from palpate.errors import InputError
+from palpate.perturb.words import RatingScale
 from palpate.synthetic.truth import RATERS, expected_ratings, write_ratings
 
 
@@ -70,9 +78,30 @@ def test_ratings_with_missing_scores(tmp_path: Path) -> None:
     np.testing.assert_array_equal(ratings.scores, [[5, np.nan], [3.5, 1]])
 
 
-def test_another_scale(tmp_path: Path) -> None:
-    path = written(tmp_path, "word,a\nfever,0\npain,10\n")
-    assert read_ratings(path, low=0, high=10).scores.tolist() == [[0], [10]]
+@pytest.mark.parametrize("stated", ["0-10", "0 to 10", " 0 – 10 ", "0..10", "0,0 to 10.0"])
+def test_a_sheet_states_its_scale(tmp_path: Path, stated: str) -> None:
+    path = written(tmp_path, f'word,a,Scale,instruction\nfever,0,,\npain,10,"{stated}",Rate it.\n')
+    ratings = read_ratings(path)
+    assert (ratings.scores.tolist(), ratings.raters, ratings.scale) == ([[0], [10]], ("a",), (0, 10))
+    assert read_terms(path) == (RatingScale(0, 10), "Rate it.")
+    assert read_words(path) == ("fever", "pain")
+
+
+def test_without_a_stated_scale_it_is_1_to_5(tmp_path: Path) -> None:
+    path = written(tmp_path, "word,a,scale\nfever,5,\npain,1,\n")
+    assert read_ratings(path).scale == (1, 5)
+    assert read_terms(path) == (None, None)
+    assert read_terms(written(tmp_path, "fever\n", "w.txt")) == (None, None)
+
+
+def test_a_written_sheet_states_its_scale_and_instruction(tmp_path: Path) -> None:
+    terms = SheetTerms(RatingScale(1, 7), "=Rate, please")
+    write_rating_sheet(tmp_path / "s.csv", ["b", "a"], ["x"], scores=np.array([[7.0], [2.0]]), terms=terms)
+    assert read_terms(tmp_path / "s.csv") == terms
+    assert read_ratings(tmp_path / "s.csv").scores.tolist() == [[7], [2]]
+    for name in ("scale", "instruction", "word"):
+        with pytest.raises(InputError, match="a name of their own"):
+            write_rating_sheet(tmp_path / "t.csv", ["a"], [name])
 
 
 def test_sheets_with_semicolons_and_decimal_commas(tmp_path: Path) -> None:
@@ -95,6 +124,11 @@ def test_sheets_with_semicolons_and_decimal_commas(tmp_path: Path) -> None:
         ("term,a\nfever,1\n", r"column 'word': column not found.*'term'"),
         ("word,a,a\nfever,1,2\n", r"column 'a': the header has this column twice"),
         ("word,a\n", r"the file has no words"),
+        ("word,a,scale\nfever,5,many\n", r"column 'scale': the cell is 'many', not a scale; write the lowest"),
+        ("word,a,scale\nfever,5,5-1\n", r"column 'scale': the cell is '5-1', not a scale"),
+        ("word,a,scale\nfever,5,1-5\npain,5,1-7\n", r"column 'scale': the column says '1-5' and '1-7'"),
+        ("word,a,scale\nfever,8,1 to 7\n", r"row 1, column 'a': the cell is '8', not from 1 to 7"),
+        ("word,scale\nfever,1-5\n", r"the sheet has no raters"),
     ],
 )
 def test_wrong_ratings_name_file_row_and_column(tmp_path: Path, text: str, message: str) -> None:

@@ -10,6 +10,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -176,3 +178,34 @@ def test_refusals(server: Server, palpate: CommandLine, tmp_path: Path) -> None:
     )
     gone = f"postgresql://tester:{PASSWORD}@127.0.0.1:1/postgres"
     assert "can't be reached" in refused(gone, *cdm)
+
+
+@pytest.mark.parametrize("kind", ["mssql", "postgresql"])
+def test_a_server_that_is_no_database(kind: str, palpate: CommandLine) -> None:
+    """The driver itself is asked: whatever answers, palpate says one sentence, and no word of the address is in it."""
+    with socket.socket() as listening, ThreadPoolExecutor(1) as pool:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(50)
+        answered = pool.submit(_refuse_all, listening)
+        ran = palpate("cohort", "omop", "--source", f"{kind}://tester:{PASSWORD}@127.0.0.1:{listening.getsockname()[1]}/omop", "--out", "x.parquet")  # fmt: skip  # noqa: E501
+        listening.shutdown(socket.SHUT_RDWR)
+    assert answered.result() > 1, "the port was tried, and then the driver came"
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert f"the server can't be reached; check the address {kind}://user@host:port/database" in ran.err
+    assert PASSWORD not in ran.err + ran.out
+    assert not Path("x.parquet").exists()
+
+
+def _refuse_all(listening: socket.socket) -> int:
+    """Answer everybody as a web server would, until the socket is closed; how many came."""
+    n = 0
+    while True:
+        try:
+            caller, _ = listening.accept()
+        except OSError:
+            return n
+        n += 1
+        with caller, suppress(OSError):
+            caller.settimeout(1)
+            caller.recv(4096)
+            caller.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
 
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,6 +17,7 @@ from palpate.commands.build import build_cohort
 from palpate.data.cohorts import BuiltCohort
 from palpate.data.cohorts.fhir import FhirOptions, build_fhir
 from palpate.data.hospitals.fhir.attachments import html_text
+from palpate.data.hospitals.records import NOTE_MARK
 from palpate.errors import InputError
 from palpate.testing.reader_contract import check_reader_contract
 from tests.data.standards.fhir_files import (
@@ -77,7 +80,11 @@ def test_files_as_exports_have_them(tmp_path: Path) -> None:
     assert counted["encounters in the files"] == (6, 0)
     assert counted["encounters with different ids"] == (4, 2)
     assert counted["notes in the files"] == (6, 0)
-    assert counted["notes with different ids"] == (3, 3)
+    assert counted["notes with different ids or versions"] == (3, 3)
+
+
+def latin(text: str) -> str:
+    return base64.b64encode(text.encode("latin-1")).decode()
 
 
 @pytest.mark.parametrize(
@@ -92,11 +99,48 @@ def test_files_as_exports_have_them(tmp_path: Path) -> None:
         ([{"contentType": "application/pdf", "data": "JVBERg=="}, attachment("text")], "text"),
         ([{"contentType": "text/plain", "url": "Binary/1"}, attachment("<i>in</i>line", "text/html")], "inline"),
         ([{"contentType": "text/plain", "data": "bGluZSBi\ncmVha3M="}], "line breaks"),
+        ([{"url": "data:text/plain;charset=iso-8859-1;base64,R3L232U="}], "Größe"),
+        ([{"contentType": "text/html", "url": "data:text/html,%3Cb%3Ebold%3C/b%3E"}], "bold"),
+        ([{"url": "data:,A%20brief%20note"}], "A brief note"),
+        ([{"contentType": "text/plain", "url": "#held"}], "Contained."),
+        ([{"url": "#held"}], "Contained."),
+        ([{"contentType": "text/html", "data": latin("<meta charset='iso-8859-1'><p>Größe</p>")}], "Größe"),
+        ([{"contentType": "text/html", "data": latin('<?xml version="1.0" encoding="latin-1"?><p>ö</p>')}], "ö"),
     ],
 )  # fmt: skip
 def test_attachments(parts: list[Resource], said: str, tmp_path: Path) -> None:
-    rows = [*hospital(), document("d4", 2, when(3), "e3", *parts)]
+    held = {"resourceType": "Binary", "id": "held", "contentType": "text/plain", "data": "Q29udGFpbmVkLg=="}
+    rows = [*hospital(), document("d4", 2, when(3), "e3", *parts, contained=[held])]
     assert texts(build(write(tmp_path, rows), which="last"))["e3"] == said
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"contentType": "application/pdf", "data": "JVBERi0xLjQ="},
+        {"contentType": "text/rtf", "data": "e1xydGYxIGhpfQ=="},
+        {"contentType": "application/rtf", "data": "e1xydGYxIGhpfQ=="},
+        {"contentType": "text/plain", "data": "e1xydGYxIGhpfQ=="},
+        {"data": "JVBERi0xLjQ="},
+        {"contentType": "application/pdf", "url": "Binary/1"},
+        {"contentType": "text/plain"},
+        {"contentType": "text/plain", "url": "data:image/png;base64,iVBORw0K", "data": ""},
+    ],
+)
+def test_what_is_no_text_is_left_out_and_counted(part: Resource, tmp_path: Path) -> None:
+    rows = [*hospital(), document("d4", 2, when(3), "e3", part)]
+    built = build(write(tmp_path, rows), attachments="drop")
+    assert texts(built)["e3"] == "Note d3."
+    assert flow(built)["notes with a text attachment"] == 1
+
+
+@pytest.mark.parametrize("address", ["#nobody", "Binary/7", "https://records.example/7", "data:text/plain;base64,@"])
+def test_an_address_without_its_text(address: str, tmp_path: Path) -> None:
+    rows = [*hospital(), document("d4", 2, when(3), "e3", {"contentType": "text/plain", "url": address})]
+    folder = write(tmp_path, rows)
+    with pytest.raises(InputError, match=r"row 11: the DocumentReference has (only the address|an attachment that)"):
+        build(folder)
+    assert flow(build(folder, attachments="drop"))["notes with a text attachment"] == 1
 
 
 def test_html_keeps_lines_and_drops_scripts() -> None:
@@ -270,6 +314,10 @@ def test_damaged_and_empty_folders(tmp_path: Path) -> None:
     assert "all.ndjson, row 1: the line is a Bundle; write one" in refused(write(tmp_path / "bundle", [bundle]))
     (tmp_path / "bundle" / "all.ndjson").write_text(json.dumps(bundle, indent=1))
     assert "row 1: the line is not JSON; write one resource per line" in refused(tmp_path / "bundle")
+    (tmp_path / "bundle" / "all.ndjson").write_text(json.dumps(hospital()))
+    assert "row 1: the line is a list of resources; write one resource per line" in refused(tmp_path / "bundle")
+    (tmp_path / "bundle" / "all.ndjson").write_text("\n".join(map(json.dumps, hospital())), encoding="utf-16")
+    assert "all.ndjson: the file is UTF-16; save it as UTF-8" in refused(tmp_path / "bundle")
     assert "the files have no Patient" in refused(notes, cases="notes", outcome="death")
     assert "no Condition with one of I50" in refused(write(tmp_path / "x", hospital()), outcome="condition", conditions="I50")  # fmt: skip  # noqa: E501
     assert "'Media' holds no notes" in refused(notes, resources="Media")
@@ -280,7 +328,10 @@ def test_one_file_and_a_cohort_that_is_left_empty(tmp_path: Path) -> None:
     assert build(file).cohort.fingerprint == build(tmp_path).cohort.fingerprint
     with pytest.raises(InputError) as caught:
         build(file, visits="EMER")
-    assert "(it dropped the last 4 rows: another kind of visit (see `visits`)); change the option" in str(caught.value)
+    assert (
+        "(it dropped the last 4 rows: another kind of visit (`visits=all` takes every kind)); change the option"
+        in str(caught.value)
+    )
 
 
 def test_a_patient_without_anything_else(tmp_path: Path) -> None:
@@ -355,3 +406,88 @@ def test_observations_of_the_day_and_by_name(tmp_path: Path) -> None:
         cases = build(folder, index=index, **wanted).cohort.cases
         assert cases["observation_8867-4"].to_list()[0] == value
         assert cases["observation_Temperature"].to_list()[0] == 37
+
+
+def written(resource: Resource, at: str | None = None, version: str | None = None, **more: object) -> Resource:
+    """The resource as one of its versions, of which `meta` says when it was written."""
+    meta = {"lastUpdated": at, "versionId": version}
+    return {**resource, "meta": {name: value for name, value in meta.items() if value is not None}, **more}
+
+
+FIRST, SECOND = "2030-01-06T12:00:00+05:00", "2030-01-06T09:00:00Z"  # two hours later, though its clock shows less
+
+
+@pytest.mark.parametrize("newest_first", [False, True])
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        ((FIRST, "2"), (SECOND, "1")),
+        ((None, "9"), (None, "10")),
+        ((None, "9"), (SECOND, None)),
+        ((FIRST, "9"), (FIRST, "10")),
+    ],
+)
+def test_the_newest_version_counts_in_whatever_order(
+    older: tuple[str | None, str | None], newer: tuple[str | None, str | None], newest_first: bool, tmp_path: Path
+) -> None:
+    gone = coded("entered-in-error")
+    told = [patient(1), encounter("e1", 1, when(0), when(5)), document("d1", 1, when(4), "e1")]
+    told += [ill("c1", 1, when(10)), ill("c2", 2, when(10)), pulse("o1", 60, when(1)), pulse("o2", 70, when(2))]
+    changed: list[Resource] = [{"gender": "male"}, {"period": {"start": when(0), "end": when(6)}}]
+    changed += [{"content": [{"attachment": attachment("Corrected.")}]}, {"verificationStatus": gone}]
+    changed += [{"code": coded("J18.9")}, {"valueQuantity": {"value": 61}}, {"code": coded("8310-5")}]
+    before = [written(each, *older) for each in told]
+    after = [written(each, *newer, **what) for each, what in zip(told, changed, strict=True)]
+    rest = [each for each in hospital() if each["id"] not in ("1", "e1", "d1")]
+    files = (after, before) if newest_first else (before, after)
+    for k, rows in enumerate((rest, *files)):
+        write(tmp_path, rows, name=f"{k}.ndjson")
+    built = build(tmp_path, outcome="condition", conditions="I50*", observations="8867-4")
+    case = built.cohort.cases.row(by_predicate=pl.col("case_id") == "e1", named=True)
+    assert (case["gender"], case["time"].isoformat()[:10], case["text"]) == ("M", "2030-01-07", "Corrected.")
+    assert case["observation_8867-4"] == 61
+    assert labels(built) == {"e1": 0, "e2": 0, "e3": 0}
+    steps = flow(built)
+    assert (steps["conditions with different ids"], steps["conditions not entered in error"]) == (2, 1)
+    assert steps["conditions that were asked for"] == 1
+
+
+def test_a_leap_second_is_the_second_before_it(tmp_path: Path) -> None:
+    rows = [*hospital(), patient(3), encounter("e4", 3, when(60), "2030-06-30T23:59:60Z")]
+    rows += [document("d4", 3, "2030-06-30T23:59:60.5Z", "e4"), document("d5", 3, "2030-06-30T18:59:59-05:00", "e4")]
+    built = build(write(tmp_path, rows))
+    case = built.cohort.cases.row(by_predicate=pl.col("case_id") == "e4", named=True)
+    assert (case["time"].isoformat(), case["text"]) == ("2030-06-30T23:59:59", "Note d5.")
+
+
+def test_parts_of_a_stay_are_no_visits_of_their_own(tmp_path: Path) -> None:
+    def part(number: str, of: str, start: float, end: float, who: int = 3, **more: object) -> Resource:
+        return encounter(number, who, when(start), when(end), partOf={"reference": f"Encounter/{of}"}, **more)
+
+    rows = [*hospital(), patient(3), encounter("stay", 3, when(50), when(60))]
+    rows += [part("ward", "stay", 50, 53), part("bed", "ward", 50, 52), part("icu", "stay", 53, 60)]
+    rows += [part("clinic", "stay", 55, 56, **{"class": {"code": "AMB"}}), part("lone", "nowhere", 75, 76)]
+    rows += [part("a", "b", 100, 101), part("b", "a", 101, 102), part("self", "self", 200, 201)]
+    rows += [part("other", "stay", 300, 301, who=2)]
+    rows += [
+        document("n1", 3, when(51), "bed"),
+        document("n2", 3, when(54), "icu"),
+        document("n3", 3, when(59), "stay"),
+    ]
+    folder = write(tmp_path, rows)
+    built = build(folder, text="leave")
+    found = labels(built)
+    assert {name: found.get(name) for name in ("stay", "ward", "bed", "icu", "lone", "self", "other")} == {
+        **{"stay": 1, "ward": None, "bed": None, "icu": None, "lone": 1, "self": 0, "other": 0}
+    }
+    assert flow(built)["encounters that are a visit of their own"] == 3
+    assert texts(build(folder))["stay"] == f"Note n1.{NOTE_MARK}Note n2.{NOTE_MARK}Note n3."
+    apart = build(folder, parts="keep")
+    assert (labels(apart)["bed"], texts(apart)["bed"], texts(apart)["stay"]) == (1, "Note n1.", "Note n3.")
+
+
+def test_the_encounter_of_a_document_as_older_servers_write_it(tmp_path: Path) -> None:
+    rows = hospital()
+    rows[-1]["context"] = {"encounter": {"reference": "Encounter/e3"}}
+    rows[-1]["date"] = when(-3)  # before the visit and its window: only the reference tells
+    assert texts(build(write(tmp_path, rows)))["e3"] == "Note d3."

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from palpate.commands.build import build_cohort
-from palpate.data.cohorts import BuiltCohort
+from palpate.data.cohorts import BuiltCohort, FlowStep
 from palpate.data.cohorts.meds import MedsOptions, build_meds
 from palpate.data.hospitals.records import NOTE_MARK
 from palpate.errors import InputError
@@ -32,7 +32,7 @@ def at(days: float | None) -> datetime | None:
     return None if days is None else START + timedelta(days=days)
 
 
-def note(who: int, days: float, text: str, code: str = "NOTE//discharge") -> Event:
+def note(who: int, days: float | None, text: str, code: str = "NOTE//discharge") -> Event:
     return (who, days, code, None, text)
 
 
@@ -201,6 +201,21 @@ def test_no_notes_at_all(tmp_path: Path) -> None:
     assert not build(folder, text="leave").cohort.has_text
 
 
+def test_notes_without_a_time_are_counted(tmp_path: Path) -> None:
+    folder = write(tmp_path / "meds", [*events(), note(1, None, "When?"), note(3, None, "When?")])
+    built = build(folder)
+    assert built.cohort.fingerprint == build(write(tmp_path / "plain", events())).cohort.fingerprint
+    assert built.flow[:2] == (FlowStep("notes", 7, 3), FlowStep("notes with a time", 5, 3, 2, "the event has no time"))
+    bare = [row for row in events() if not row[2].startswith("NOTE")] + [
+        note(3, None, "When?"),
+        (3, 0, "x", None, None),
+    ]
+    built = build(write(tmp_path / "bare", bare))
+    assert not built.cohort.has_text
+    assert built.flow[1] == FlowStep("notes with a time", 0, 0, 1, "the event has no time")
+    assert "none of the 1 notes has a time; write the times of notes" in refused(tmp_path / "bare", "text=require")
+
+
 def refused(folder: Path, *overrides: str) -> str:
     with pytest.raises(InputError) as caught:
         build_cohort("meds", folder, folder.parent / "cohort.parquet", overrides=overrides)
@@ -343,17 +358,22 @@ def predictions(file: Path, built: BuiltCohort) -> pl.DataFrame:
     return frame
 
 
+def prepared(palpate: CommandLine, place: Path) -> pl.DataFrame:
+    """A cohort, an audit and the predictions of another's model, all in the current folder."""
+    folder = write(place / "meds", events(), splits=dict.fromkeys((1, 2, 3), "held_out"))
+    assert palpate("cohort", "meds", "--source", folder, "--out", "c.parquet").code == 0
+    Path("audit.yaml").write_text(
+        "cohort: c.parquet\nmodels: {theirs: 'predictions:p.parquet'}\naudits: {performance: {n_replicates: 100}}\n"
+    )
+    return predictions(place / "p.parquet", build(folder))
+
+
 def test_predictions_in_and_out(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     palpate = CommandLine(capsys, monkeypatch)
     monkeypatch.chdir(tmp_path)
-    folder = write(tmp_path / "meds", events(), splits=dict.fromkeys((1, 2, 3), "held_out"))
-    assert palpate("cohort", "meds", "--source", folder, "--out", "c.parquet").code == 0
-    given = predictions(tmp_path / "p.parquet", build(folder))
-    Path("audit.yaml").write_text(
-        "cohort: c.parquet\nmodels: {theirs: 'predictions:p.parquet'}\naudits: {performance: {n_replicates: 100}}\n"
-    )
+    given = prepared(palpate, tmp_path)
     ran = palpate("audit", "audit.yaml", "--out", "run")
     assert ran.code == 0, ran.err
     made = palpate("export", "meds", "run", "--cohort", "c.parquet", "--out", "out.parquet")
@@ -366,6 +386,27 @@ def test_predictions_in_and_out(
     assert again.labels == ("predicted_boolean_probability",)
     assert palpate("export", "meds", "run", "--cohort", "c.parquet", "--out", "out.csv").code == 2
     assert "no model 'x'" in palpate("export", "meds", "run", "--cohort", "c.parquet", "--out", "o.parquet", "--model", "x").err  # fmt: skip  # noqa: E501
+
+
+def test_predictions_with_other_labels_than_the_cohort(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are of another task, or reversed."""
+    palpate = CommandLine(capsys, monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    given = prepared(palpate, tmp_path)
+    reversed_ = given.with_columns(~pl.col("boolean_value"))
+    for wrong, n in ((reversed_, 4), (given.with_columns(boolean_value=pl.lit(1)), 2)):
+        wrong.write_parquet("p.parquet")
+        ran = palpate("audit", "audit.yaml", "--out", "run")
+        said = (
+            f"model 'theirs': of 4 cases, {n} have another label in the model's file than in the cohort, such as case"
+        )
+        assert (ran.code, said in ran.err) == (2, True), ran.err
+        assert not Path("run").exists()
+    # What the file does not say is no contradiction.
+    given.with_columns(boolean_value=pl.lit(None, pl.Boolean)).write_parquet("p.parquet")
+    assert palpate("audit", "audit.yaml", "--out", "run").code == 0
 
 
 def test_only_the_audited_split_is_exported(

@@ -119,6 +119,27 @@ def test_times_that_stray_from_their_dates(tmp_path: Path) -> None:
     assert texts(build(write(tmp_path / "zoned", tables)))["1"] == "Note 11."
 
 
+@pytest.mark.parametrize(
+    ("timed", "day", "at_time", "kept"),
+    [
+        (True, 7, "2030-01-06 11:00:00", True),  # the visit ends on the 6th at noon: times are compared with times
+        (True, 5, "2030-01-06 13:00:00", False),
+        (False, 6, "2030-01-07 03:00:00", True),  # of the visit only the days are known: the note's date counts
+        (False, 7, "2030-01-06 23:00:00", False),
+    ],
+)
+def test_a_time_of_the_day_before_or_after_its_date(
+    timed: bool, day: int, at_time: str, kept: bool, tmp_path: Path
+) -> None:
+    """As where a server keeps UTC and the dates are the hospital's."""
+    tables = hospital()
+    tables["VISIT_OCCURRENCE"][0] = visit(1, 1, 0, 5, timed=timed)
+    tables["NOTE"].append(note(13, 1, 4, 1) | {"note_date": date(2030, 1, day), "note_datetime": at_time})
+    built = build(write(tmp_path, tables))
+    assert ("Note 13." in texts(built)["1"]) == kept
+    assert any(fact.startswith("1 times are of the day before or after their dates") for fact in built.cohort.facts)
+
+
 def test_numbers_with_a_point_and_births_on_no_calendar(tmp_path: Path) -> None:
     tables = hospital()
     tables["VISIT_OCCURRENCE"][0]["discharged_to_concept_id"] = "4216643.0"
@@ -381,8 +402,8 @@ def test_spans_of_note_nlp_are_evidence(tmp_path: Path) -> None:
 def test_the_same_cohort_from_every_kind_of_file(tmp_path: Path) -> None:
     plain = write(tmp_path / "csv", hospital())
     expected = build(plain).cohort.fingerprint
-    lower, zipped, parquet, parts = (tmp_path / name for name in ("lower", "gz", "parquet", "parts"))
-    for folder in (lower, zipped, parquet, parts):
+    lower, zipped, tabs, parquet, parts = (tmp_path / name for name in ("lower", "gz", "tabs", "parquet", "parts"))
+    for folder in (lower, zipped, tabs, parquet, parts):
         folder.mkdir()
     base = duckdb.connect(str(tmp_path / "omop.duckdb"))
     base.execute("CREATE SCHEMA cdm")
@@ -391,13 +412,14 @@ def test_the_same_cohort_from_every_kind_of_file(tmp_path: Path) -> None:
         (lower / f"{name}.csv").write_text(file.read_text(), encoding="utf-8-sig")
         (zipped / f"{file.name}.gz").write_bytes(gzip.compress(file.read_bytes()))
         frame = pl.read_csv(file, try_parse_dates=True)
+        pl.read_csv(file, infer_schema=False).write_csv(tabs / f"{name.capitalize()}.TSV", separator="\t")
         frame.rename(str.upper).write_parquet(parquet / f"{name}.parquet")
         (parts / name).mkdir()
         for k, part in enumerate(frame.iter_slices(2)):
             part.write_parquet(parts / name / f"part-{k}.parquet")
         base.execute(f"CREATE TABLE cdm.{name} AS FROM read_csv('{file}')")
     base.close()
-    for source in (lower, zipped, parquet, parts, tmp_path / "omop.duckdb"):
+    for source in (lower, zipped, tabs, parquet, parts, tmp_path / "omop.duckdb"):
         assert build(source).cohort.fingerprint == expected, source.name
 
 
@@ -450,3 +472,26 @@ def test_labels_of_a_file(tmp_path: Path) -> None:
         options=OmopOptions(cases="notes", outcome="file", labels=by_note),
     )
     assert texts(alone) == {"11": "Note 11.", "12": "Note 12."}
+
+
+@pytest.mark.parametrize(
+    ("leap", "form"),
+    [
+        ("2030-06-30 23:59:60", "%Y-%m-%d %H:%M:%S"),
+        ("2030-06-30T23:59:60.25", "%Y-%m-%dT%H:%M:%S"),
+        ("06/30/2030 23:59:60", "%m/%d/%Y %H:%M:%S"),
+        ("2030-06-30 23:59:60+00:00", "%Y-%m-%d %H:%M:%S+00:00"),
+    ],
+)
+def test_a_leap_second_is_the_second_before_it(leap: str, form: str, tmp_path: Path) -> None:
+    tables = hospital()
+    for rows in tables.values():
+        for row in rows:
+            row.update({name: at.strftime(form) for name, at in row.items() if isinstance(at, datetime)})
+    tables["PERSON"].append(person(5))
+    tables["VISIT_OCCURRENCE"].append(visit(5, 5, 170, 180.5, visit_end_date="2030-06-30", visit_end_datetime=leap))
+    tables["VISIT_OCCURRENCE"][-1]["visit_start_datetime"] = when(170).strftime(form)
+    tables["NOTE"].append(note(51, 5, 175, 5, note_datetime=leap, note_date="2030-06-30"))
+    built = build(write(tmp_path, tables))
+    case = built.cohort.cases.row(by_predicate=pl.col("case_id") == "5", named=True)
+    assert (str(case["time"])[:19], case["text"]) == ("2030-06-30 23:59:59", "Note 51.")

@@ -92,7 +92,7 @@ def test_a_server_that_does_not_answer(kind: str, tmp_path: Path, capfd: pytest.
 def test_missing_tables_and_columns(tmp_path: Path) -> None:
     folder = write(tmp_path / "omop", hospital())
     message = refused(folder, tmp_path, "outcome=death")
-    assert "the table DEATH is missing; it says who died; palpate found note, person, visit_occurrence." in message
+    assert "the table DEATH is missing; it says who died; palpate found note, person, visit_occurrence (" in message
     text = (folder / "NOTE.csv").read_text()
     (folder / "NOTE.csv").write_text(text.replace("note_text", "note_texts", 1))
     assert "NOTE.csv, column 'note_text': column not found" in refused(folder, tmp_path)

@@ -210,10 +210,13 @@ def labels(tmp_path: Path, cells: list[str], **roles: object) -> list[int]:
         (["no", "yes", "No"], False),
         (["1", "0", "1"], "yes"),
         (["0", "1", "0"], 0),
+        (["<30", ">30", "<30", "NO"], ["<30"]),
+        (["<30", "NO", ">30"], {"y": ["<30", ">30"]}),
+        (["3", "1", "2"], [2, 3]),
     ],
 )
 def test_words_as_labels(tmp_path: Path, cells: list[str], positive: object) -> None:
-    assert labels(tmp_path, cells, positive=positive) == [1, 0, 1]
+    assert labels(tmp_path, cells, positive=positive) == [1, 0, 1, 0][: len(cells)]
 
 
 @pytest.mark.parametrize(
@@ -239,6 +242,12 @@ def test_the_message_says_what_to_write(tmp_path: Path, cells: list[str], hint: 
     ("cells", "positive", "told"),
     [
         (["Yes", "No", "unknown"], "yes", "row 3, column 'y': the cell is 'unknown', neither 'yes' nor 'No'"),
+        (["<30", "NO", ">30"], "<30", 'or write `positive: ["<30"]` if every other value means 0'),
+        (
+            ["<30", "NO", ">30"],
+            ["<30", "<31"],
+            "no cell is '<31', which `positive` lists; there are '<30', 'no', '>30'",
+        ),
         (["Y", "N"], "ja", "no cell is 'ja', which `positive` names; there are 'y', 'n'"),
         (["yes", ""], "yes", "row 2, column 'y': the label is empty"),
         (["yes", "no"], {"z": "yes"}, "`positive` names 'z', which is not a label; the labels are: y"),

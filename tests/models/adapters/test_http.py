@@ -240,6 +240,7 @@ def test_nobody_listens() -> None:
     ("answer", "problem"),
     [
         (b"<html>" + NOTE.encode(), "not JSON"),
+        (b"[" * 100_000, "not JSON"),
         ([0.5, 0.5], "no list 'probabilities'"),
         ({"scores": [0.5]}, "no list 'probabilities'"),
         ({"probabilities": "0.5"}, "no list 'probabilities'"),

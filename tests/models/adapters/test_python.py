@@ -117,7 +117,8 @@ def test_fingerprint_has_the_function_and_the_labels(tmp_path: Path) -> None:
         ("my_model:nothing", "the module has no 'nothing'"),
         ("my_model:number", "'number' is not a function"),
         ("needs_more:f", "needs 'not_installed_at_all'"),
-        ("breaks:f", "importing 'breaks' failed: ZeroDivisionError"),
+        ("breaks:f", r"importing 'breaks' failed: ZeroDivisionError \(breaks.py, line 1\)"),
+        ("garbled:f", r"importing 'garbled' failed: SyntaxError \(garbled.py, line 2\)"),
         ("json:f", "already imported"),
     ],
 )
@@ -125,6 +126,7 @@ def test_what_can_be_wrong_is_said(target: str, message: str, tmp_path: Path) ->
     module(tmp_path, "number = 1\n")
     module(tmp_path, "import not_installed_at_all\n", "needs_more")
     module(tmp_path, "1 / 0\n", "breaks")
+    module(tmp_path, "x = 1\ny = = 2\n", "garbled")
     module(tmp_path, "", "json")
     with pytest.raises(ConfigError, match=message):
         load(target, {}, folder=tmp_path)

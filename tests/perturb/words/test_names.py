@@ -36,6 +36,31 @@ def test_most_places_decide() -> None:
     assert "mark" not in found(["Mark the place.", "Mark it."]), "the start of a sentence says nothing"
 
 
+@pytest.mark.parametrize(
+    ("note", "names"),
+    [
+        ("Mrs. Ottoline Quackenbush was seen.", {"ottoline", "quackenbush"}),
+        ("Seen by Xiomara Zuluaga, MD.", {"xiomara", "zuluaga"}),
+        ("Signed by: Bjarki Thorvaldsson", {"bjarki", "thorvaldsson"}),
+        ("Name: QUACKENBUSH, OTTOLINE  Sex: F", {"quackenbush", "ottoline"}),
+        ("Attending: Featherstonehaugh.", {"featherstonehaugh"}),
+        ("He came with Maria Quackenbush.", {"maria", "quackenbush"}),
+        ("Discussed with Prof. Nwankwo Udo.", {"nwankwo", "udo"}),
+    ],
+)
+def test_rare_names_are_found_where_names_are(note: str, names: set[str]) -> None:
+    assert found([note, "The patient has fever. Started Lasix and Cardizem; Larkspur was full."]) == names
+
+
+def test_words_that_happen_to_follow_a_name_are_kept() -> None:
+    notes = [
+        "Dr. Smith Ordered Lasix. Attending: Cardiology. Maria Denies fever. Name: Unknown. Seen by Cardiology, MD.",
+        "Lasix was ordered by cardiology; she denies fever, unknown cause. He ordered Lasix. Lasix held.",
+        "Denies pain. Cardiology consulted. An unknown rash was ordered away; cardiology follows, cardiology agrees.",
+    ]
+    assert not found(notes) & {"lasix", "cardiology", "denies", "ordered", "unknown", "fever"}
+
+
 def test_notes_without_capitals() -> None:
     assert found(["seen by jennifer for a mark", "mr. zzyzx came"]) == {"jennifer", "zzyzx"}
 

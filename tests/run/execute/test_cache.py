@@ -103,3 +103,17 @@ def test_nothing_is_stored_for_no_keys(tmp_path: Path) -> None:
     cache = ScoreCache(tmp_path / "s.sqlite")
     cache.put("m", [], np.zeros((0, 2)))
     assert cache.get("m", [], 2)[1].shape == (0, 2)
+
+
+def test_a_stored_nan_is_an_answer_only_of_a_model_that_may_miss(tmp_path: Path) -> None:
+    cache = ScoreCache(tmp_path / "c.sqlite")
+    cache.put("m", keys(2), np.array([[np.nan], [0.5]]))
+    found, p = cache.get("m", keys(2), 1, may_miss=True)
+    assert found.all()
+    assert np.isnan(p[0, 0])
+    found, _ = cache.get("m", keys(2), 1, may_miss=False)
+    assert not found.any()
+    cache.put("m", keys(2), np.array([[0.25], [0.5]]))  # scored again, and kept
+    found, p = cache.get("m", keys(2), 1, may_miss=False)
+    assert found.all()
+    assert p.ravel().tolist() == [0.25, 0.5]

@@ -121,8 +121,9 @@ def test_notes_do_not_leave_this_machine_without_consent(address: str) -> None:
 
 def test_the_address_of_the_environment_needs_the_same_consent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_ADDRESS", "10.1.2.3:6379")
-    with pytest.raises(ConfigError, match=r"10.1.2.3 is not this machine"):
-        check_target(RayOptions())
+    for address in (None, "auto"):
+        with pytest.raises(ConfigError, match=r"10.1.2.3 is not this machine"):
+            check_target(RayOptions(address=address))
     check_target(RayOptions(address="local"))
 
 

@@ -10,8 +10,14 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from palpate.stats.evidence import spans, tokenise
-from palpate.stats.evidence.annotation_agreement import Marks, code_agreement, disagreements, marks_of
+from palpate.stats.evidence import EvidenceWords, Spans, spans, tokenise
+from palpate.stats.evidence.annotation_agreement import (
+    Marks,
+    character_agreement,
+    code_agreement,
+    disagreements,
+    marks_of,
+)
 
 Pairs = set[tuple[int, int]]
 DOCUMENT = [0, 0, 0, 1, 1, 2]
@@ -179,3 +185,38 @@ def test_wrong_arguments() -> None:
         code_agreement([none, columns({(0, 0)})], DOCUMENT, seen=[[True] * 3, [False] * 3])
     with pytest.raises(ValueError, match="each document"):
         code_agreement([none, none], DOCUMENT, chart=[0])
+
+
+def span_columns(rows: list[tuple[int, int, int, int]]) -> Spans:
+    return spans(*(zip(*rows, strict=True) if rows else ((), (), (), ())))
+
+
+@given(
+    st.lists(
+        st.lists(st.tuples(st.integers(0, 2), st.integers(0, 8), st.integers(1, 4), st.integers(0, 2)), max_size=6),
+        min_size=2,
+        max_size=3,
+    ),
+    st.booleans(),
+)
+def test_characters_are_words_of_one_character(who: list[list[tuple[int, int, int, int]]], by_chart: bool) -> None:
+    length = np.array([12, 12, 15])
+    marked = [span_columns([(d, begin, begin + n, code) for d, begin, n, code in rows]) for rows in who]
+    first = np.cumsum([0, *length])
+    begin = np.concatenate([np.arange(n) for n in length])
+    words = EvidenceWords(("x" * 12, "x" * 12, "x" * 15), np.repeat(np.arange(3), length), begin, begin + 1, first)
+    chart = [0, 0, 1] if by_chart else None
+    seen = [[True, True, True], *[[d != 2 or any(row[0] == 2 for row in rows) for d in range(3)] for rows in who[1:]]]
+    slow = code_agreement([marks_of(words, each) for each in marked], words.note, chart=chart, seen=seen)
+    fast = character_agreement(marked, length, chart=chart, seen=seen)
+    assert fast == pytest.approx(slow, abs=1e-12, nan_ok=True)
+
+
+def test_characters_of_a_long_document_are_not_listed() -> None:
+    far = [span_columns([(0, 10**8, 10**9, 0)]), span_columns([(0, 10**8, 9 * 10**8, 0)])]
+    found = character_agreement(far, [10**9])
+    assert (found.n_marks, found.n_units) == (17 * 10**8, 10**9)
+    assert 0 < found.alpha < 1
+    for wrong in ((0, 5, 5, 0), (0, 5, 11, 0), (0, -1, 3, 0)):
+        with pytest.raises(ValueError, match="document 0"):
+            character_agreement([span_columns([wrong]), span_columns([])], [10])

@@ -31,6 +31,7 @@ from palpate.audits.kit.scope import (
     Threshold,
     audited_cohort,
     audited_labels,
+    counted_rows,
     validation_rows,
 )
 from palpate.audits.kit.thresholds import ThresholdRule, check_rule
@@ -114,7 +115,8 @@ class Capabilities:
         held_out = validation = np.zeros(0, dtype=np.int64)
         if cohort.labels:
             check_rule(self._threshold_rule, cohort)
-            held_out, validation = cohort.rows(cohort=main, split=self.split), validation_rows(cohort)
+            held_out = counted_rows(cohort, cohort.rows(cohort=main, split=self.split))
+            validation = validation_rows(cohort)
         cases = self._cases(suite, rng)
         if not len(cases):
             raise ConfigError(

@@ -37,7 +37,6 @@ from palpate.audits.kit.scope import (
     audited_cohort,
     audited_labels,
     audited_rows,
-    counted_rows,
     require_text,
     sample_patients,
     training_rows,
@@ -138,7 +137,7 @@ class Characteristics:
         if "gender" in groups and self.transgender == "mention":
             groups["gender"] = ("female", "male", MENTION)
         specs = arm_specs(self.alter, groups)
-        audited = counted_rows(cohort, audited_rows(self.name, cohort, main, self.split))
+        audited = audited_rows(self.name, cohort, main, self.split)
         rows = sample_patients(self.name, cohort, audited, self.max_notes, rng)
         labels = audited_labels(
             self.name, cohort, self.labels, rows=rows, most_common=self.most_common, reserved=(ALL_LABELS,)

@@ -53,9 +53,7 @@ class Context:
     """
 
     name: ClassVar[str] = "context"
-    unweighted_because: ClassVar[str] = (
-        "by matching and re-weighting it makes a population of its own, in which history and outcome are independent"
-    )
+    unweighted_because: ClassVar[str] = ""
     metrics: ClassVar[tuple[str, ...]] = (*METRICS, *OTHER_METRICS)
     questions: ClassVar[tuple[str, ...]] = ("held_equal", "high_risk")
     beside_models: ClassVar[tuple[str, ...]] = (PRETEST, MODEL_AND_HISTORY, EVERYBODY)
@@ -148,6 +146,7 @@ class Context:
             quantiles=self.quantiles,
             mentions=self.mentions,
             phrases=self.phrases,
+            weight=cases.weight,
         )
         refits = self._refits(cases, pretest)
         measures = measure_context(cases, groups, predictions, measuring, self.decision_thresholds, refits)
@@ -197,7 +196,8 @@ class Context:
     def _refits(self, cases: AuditedCases, pretest: PretestProbabilities) -> Iterator[Refit]:
         for p in pretest.refits(self.refits) if pretest.refits is not None else ():
             again = with_pretest(cases, p)
-            yield Refit(again, strata_groups(again.p, again.known, pretest.reason, self.quantiles)[0])
+            strata, _ = strata_groups(again.p, again.known, pretest.reason, self.quantiles, again.weight)
+            yield Refit(again, strata)
 
     def _provenance(self, plan: Plan[KnownHistory], pretest: PretestProbabilities) -> dict[str, Any]:
         return {

@@ -11,13 +11,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from palpate.audits.context.cases import AuditedCases
+from palpate.audits.context.cases import AuditedCases, matched_mass
 from palpate.audits.context.groups import MATCHED, REWEIGHTED, WHOLE
 from palpate.stats import Balance, WeightWarning, balance, context_weights, effective_size, weight_warnings
 
 Floats = NDArray[np.float64]
 UNMATCHED = 0.55
-"""Above this AUROC of the matched cases' pre-test probability, the pairs are not alike."""
+"""Above this AUROC of the matched cases' pre-test probability, or as far below one half, the pairs are not alike."""
 _UNKNOWN = float("nan")
 
 
@@ -39,7 +39,12 @@ class BalanceRow(NamedTuple):
     @property
     def unlike(self) -> bool:
         """Whether pairs were made that are not alike."""
-        return self.group == MATCHED and self.found.auroc > UNMATCHED
+        return self.group == MATCHED and abs(self.found.auroc - 0.5) > UNMATCHED - 0.5
+
+    @property
+    def reversed(self) -> bool:
+        """Whether pairs are not alike in the other way: those without the label have the higher probabilities."""
+        return self.unlike and self.found.auroc < 0.5
 
 
 def unreliable(rows: Iterable[BalanceRow]) -> frozenset[tuple[str, str]]:
@@ -49,20 +54,27 @@ def unreliable(rows: Iterable[BalanceRow]) -> frozenset[tuple[str, str]]:
 
 def balance_rows(cases: AuditedCases, clip: tuple[float, float], reasons: Sequence[str | None]) -> list[BalanceRow]:
     """For each label: before, matched, and re-weighted. `reasons` say why a label has no pre-test probability."""
-    return [row for j, reason in enumerate(reasons) for row in _label_rows(cases, j, clip, reason)]
+    mass = matched_mass(cases)
+    return [row for j, reason in enumerate(reasons) for row in _label_rows(cases, mass[:, j], j, clip, reason)]
 
 
-def _label_rows(cases: AuditedCases, j: int, clip: tuple[float, float], reason: str | None) -> list[BalanceRow]:
+def _label_rows(
+    cases: AuditedCases, mass: Floats, j: int, clip: tuple[float, float], reason: str | None
+) -> list[BalanceRow]:
     rows = np.flatnonzero(cases.known[:, j])
     p, y, share, varies = cases.p[rows, j], cases.y_true[rows, j], cases.share[rows, j], cases.usable[:, j].any()
     n, n_positive = len(y), int(y.sum())
-    weights = context_weights(p, y, clip=clip)
+    drawn = None if cases.weight is None else cases.weight[rows]
+    weights = context_weights(p, y, clip=clip, weight=drawn)
     effective = (weights.effective_positives, weights.effective_negatives) if varies else (_UNKNOWN, _UNKNOWN)
     warnings = weight_warnings(p, y, weights.weight) if varies and 0 < n_positive < n else ()
-    matched = tuple(float(np.nan_to_num(effective_size(share[y == side]))) for side in (1, 0))
+    whole = np.ones(n) if drawn is None else drawn
+    before, matched = (
+        tuple(float(np.nan_to_num(effective_size(each[y == side]))) for side in (1, 0)) for each in (whole, mass[rows])
+    )
     settings: list[tuple[str, Floats, tuple[float, ...], tuple[WeightWarning, ...]]] = [
-        (WHOLE, np.ones(n), (float(n_positive), float(n - n_positive)), ()),
-        (MATCHED, share, matched, ()),
+        (WHOLE, whole, before, ()),
+        (MATCHED, mass[rows], matched, ()),
         (REWEIGHTED, weights.weight * varies, effective, warnings),
     ]
     why = reason or "one class is missing, or the pre-test probability does not vary"
@@ -70,6 +82,6 @@ def _label_rows(cases: AuditedCases, j: int, clip: tuple[float, float], reason: 
     for group, weight, sizes, warned in settings:
         used = share if group == MATCHED else weight > 0
         counts = round(float(used.sum())), round(float(used[y == 1].sum()))
-        found = balance(p, y, weight=weight) if n else Balance(*[_UNKNOWN] * 5)
+        found = balance(p, y, weight=weight, before=drawn) if n else Balance(*[_UNKNOWN] * 5)
         out.append(BalanceRow(cases.labels[j], group, found, *counts, (sizes[0], sizes[1]), warned, why))
     return out

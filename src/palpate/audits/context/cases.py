@@ -39,6 +39,7 @@ class ContextMeasuring:
             "patient": cases.patient,
             "rng": self.resampling.seed,
             "n_replicates": self.resampling.n_replicates,
+            "weight": cases.weight,
         }
 
 
@@ -61,6 +62,8 @@ class AuditedCases:
     """[case, label] in which share of the best matchings a case is used, on the data."""
     threshold: Floats
     """[model, label] the global threshold: at the wanted specificity on all cases with a pre-test probability."""
+    weight: Floats | None = None
+    """[case] sampling weights with a mean of 1; None where all cases count alike."""
 
 
 def audited_cases(
@@ -73,6 +76,7 @@ def audited_cases(
     p = np.where(known, p_pretest, 0.5)
     usable = known & ~constant_labels(p, known)
     y_score = np.stack([answers.p for answers in predictions.scored.values()])
+    weight = plan.cohort.weights_of(rows)
     return AuditedCases(
         y_true=y_true,
         y_score=y_score,
@@ -83,7 +87,8 @@ def audited_cases(
         patient=plan.cohort.patients[rows],
         usable=usable,
         share=matched_shares(y_true, p, usable, measuring.caliper),
-        threshold=global_thresholds(y_true, y_score, known, measuring.specificity),
+        threshold=global_thresholds(y_true, y_score, known, measuring.specificity, weight),
+        weight=weight,
     )
 
 
@@ -102,11 +107,32 @@ def matched_shares(y_true: NDArray[np.uint8], p: Floats, usable: Mask, caliper: 
     return out
 
 
-def global_thresholds(y_true: NDArray[np.uint8], y_score: Floats, known: Mask, specificity: float | Floats) -> Floats:
+def global_thresholds(
+    y_true: NDArray[np.uint8], y_score: Floats, known: Mask, specificity: float | Floats, weight: Floats | None
+) -> Floats:
     """[model, label], found once, on the data; `specificity` may differ between them."""
     out = np.full((len(y_score), y_true.shape[1]), np.nan)
     wanted = np.broadcast_to(specificity, out.shape)
     for m, j in np.ndindex(out.shape):
         rows = known[:, j]
-        out[m, j] = threshold_at_specificity(y_true[rows, j], y_score[m, rows, j], specificity=float(wanted[m, j]))
+        out[m, j] = threshold_at_specificity(
+            y_true[rows, j],
+            y_score[m, rows, j],
+            specificity=float(wanted[m, j]),
+            weight=None if weight is None else weight[rows],
+        )
     return out
+
+
+def matched_mass(cases: AuditedCases) -> Floats:
+    """[case, label] what matched cases count: their share, by sampling weight where there is one.
+
+    Each class counts for as much as there are pairs, whatever its cases stand for.
+    """
+    if cases.weight is None:
+        return cases.share
+    mass = cases.share * cases.weight[:, None]
+    for side in (cases.y_true > 0, cases.y_true == 0):
+        pairs, own = (np.where(side, each, 0.0).sum(axis=0) for each in (cases.share, mass))
+        mass = np.where(side, mass * (pairs / np.where(own > 0, own, 1.0)), mass)
+    return mass

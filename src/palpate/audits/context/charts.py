@@ -145,12 +145,14 @@ def _stratum_scores(
 ) -> list[dict[str, Any]]:
     """Two histograms, and the local threshold as a thin bar: a chart has one line, which is the global threshold."""
     score, positive = analysis.cases.y_score[m, rows, j], analysis.cases.y_true[rows, j] > 0
-    local = float(threshold_at_specificity(positive, score, specificity=analysis.measuring.specificity))
+    weight = np.ones(len(score)) if analysis.cases.weight is None else analysis.cases.weight[rows]
+    own = None if analysis.cases.weight is None else weight
+    local = float(threshold_at_specificity(positive, score, specificity=analysis.measuring.specificity, weight=own))
     title = f"{stratum}: local threshold {number(local) if np.isfinite(local) else 'none'}"
     edges = np.linspace(0.0, 1.0, _BINS + 1)
     data: list[dict[str, Any]] = []
     for name, side in (("positive", positive), ("negative", ~positive)):
-        share = np.histogram(score[side], bins=edges)[0] * 1000 / max(1, int(side.sum()))
+        share = np.histogram(score[side], bins=edges, weights=weight[side])[0] * 1000 / max(1e-300, weight[side].sum())
         data += [
             {"start": float(a), "end": float(b), "count": float(c), "cases": name, "stratum": title}
             for a, b, c in zip(edges[:-1], edges[1:], share, strict=True)
@@ -167,7 +169,8 @@ def _calibration(
     analysis: ContextAnalysis, score: NDArray[np.float64], j: int, rows: NDArray[np.bool_], **fields: str
 ) -> list[dict[str, Any]]:
     n_bins = min(analysis.measuring.n_bins, max(1, int(rows.sum()) // 20))
-    curve = calibration_curve(analysis.cases.y_true[rows, j], score[rows, j], n_bins=n_bins)
+    weight = None if analysis.cases.weight is None else analysis.cases.weight[rows]
+    curve = calibration_curve(analysis.cases.y_true[rows, j], score[rows, j], n_bins=n_bins, weight=weight)
     return calibration_points(curve, label=analysis.labels[j], **fields)
 
 

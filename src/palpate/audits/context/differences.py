@@ -186,9 +186,10 @@ def _interval(a: MetricReplicates, b: MetricReplicates, k: int, places: Sequence
     return Interval(*(np.where(unknown, np.nan, end) for end in found))
 
 
-def _units(metric: str, a: MetricReplicates, b: MetricReplicates) -> Ints:
-    """[label] the patients of the smallest class that the metric is about, in either group."""
-    n: Ints = np.minimum(a.n_units, b.n_units)
+def _units(metric: str, a: MetricReplicates, b: MetricReplicates) -> Floats:
+    """[label] the patients of the smallest class that the metric is about, in either group, as far as weights leave
+    them."""
+    n = np.minimum(a.counts.units, b.counts.units)
     return np.asarray(n[_ABOUT[metric][0]] if metric in _ABOUT else n.min(axis=0))
 
 
@@ -200,7 +201,7 @@ def _untested(
     rules: DifferenceRules,
 ) -> Objects:
     """Why a difference is not tested, [model, label]; None if it is. `share` is the mean of the two levels."""
-    n = np.minimum(parts[0].n_units, parts[1].n_units)
+    n = np.minimum(parts[0].counts.units, parts[1].counts.units)
     why = np.full(share.shape, None, dtype=object)
     if metric not in TESTED:
         why[:] = PREVALENCE
@@ -268,7 +269,7 @@ def _gain(found: IncrementalValue, metric: str, rules: DifferenceRules, labels: 
     k, places = GAINS.index(metric), [found.models.index(name) for name in rules.models]
     point, error = found.point[places, k], standard_error(found.values[places, k])
     terms = [found.auroc(rules.models, part, rules.level) for part in _GAIN_PARTS[metric]]
-    n_units = found.n_units.min(axis=0)
+    n_units = found.counts.units.min(axis=0)
     low, high = contrast_interval(
         [term.point for term in terms],
         [term.ends for term in terms],

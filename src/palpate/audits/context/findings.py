@@ -116,7 +116,9 @@ def _ask(
         n_family = None if row is None or row.p_value is not None else len(analysis.labels) * len(analysis.models)
         effect = question.effect(row, n_patients, n_family=n_family, reason=_untested(row))
         effect = effect or Effect(label, None, None, None, question.margin, n_patients, "not measured")
-        silent = _silent_history(analysis, label) if effect.harm is not None else None
+        silent = (
+            _silent_history(analysis, label) or _turned(analysis, label, group) if effect.harm is not None else None
+        )
         effects.append(effect if silent is None else effect.not_judged(silent))
     answer = question.answer(model, effects)
     return None if answer is None else ContextQuestion(question, group, reference, model, effects, answer)
@@ -136,6 +138,12 @@ def _silent_history(analysis: ContextAnalysis, label: str) -> str | None:
     if history is None or history.value is None or (history.low is not None and history.low > _CHANCE):
         return None
     return f"the history itself is not shown to predict it (AUROC {number(history.value)}; {interval(history)})"
+
+
+def _turned(analysis: ContextAnalysis, label: str, group: str) -> str | None:
+    """Why a fall among pairs may not be one: weights or odd probabilities have turned the history round in them."""
+    rows = (row for row in analysis.measures.balance if row.label == label and row.group == group)
+    return "in the pairs, the history speaks against it" if any(row.reversed for row in rows) else None
 
 
 def context_findings(analysis: ContextAnalysis, asked: Sequence[ContextQuestion]) -> tuple[Finding, ...]:
@@ -316,7 +324,7 @@ def _not_alike(analysis: ContextAnalysis) -> list[Finding]:
     bad = [row for row in analysis.measures.balance if row.unlike]
     if not bad:
         return []
-    worst = number(max(row.found.auroc for row in bad))
+    worst = number(max((row.found.auroc for row in bad), key=lambda value: abs(value - 0.5)))
     sentence = (
         f"The matched pairs are not alike for {_labels(bad)}: the history still tells them apart (AUROC {worst}), so "
         "they are not tested. Set a `caliper`, for example 0.01."

@@ -60,13 +60,14 @@ def case_groups(
     quantiles: Sequence[float],
     mentions: MentionRule,
     phrases: Mapping[str, tuple[str, ...]],
+    weight: Floats | None = None,
 ) -> tuple[list[CaseGroup], list[LabelStrata]]:
     """All cases, the strata, and those with and without a prior mention; and how the strata of each label turned out.
 
     `p` and `known`, [case, label], are the pre-test probabilities and where there are any; `reasons` say why a label
     has none.
     """
-    strata, sizes = strata_groups(p, known, reasons, quantiles)
+    strata, sizes = strata_groups(p, known, reasons, quantiles, weight)
     return [
         CaseGroup(WHOLE, "whole", known, reasons),
         *strata,
@@ -95,9 +96,13 @@ def constant_labels(p: Floats, known: Mask) -> Mask:
 
 
 def strata_groups(
-    p: Floats, known: Mask, reasons: Sequence[str | None], quantiles: Sequence[float]
+    p: Floats,
+    known: Mask,
+    reasons: Sequence[str | None],
+    quantiles: Sequence[float],
+    weight: Floats | None = None,
 ) -> tuple[list[CaseGroup], list[LabelStrata]]:
-    """The strata, and how those of each label turned out."""
+    """The strata, and how those of each label turned out; with sampling weights they hold shares of the weight."""
     names = stratum_names(quantiles)
     masks = np.zeros((len(names), *p.shape), dtype=bool)
     why: list[list[str | None]] = [list(reasons) for _ in names]
@@ -105,7 +110,7 @@ def strata_groups(
     shares = np.diff((0.0, *quantiles, 1.0))
     same = constant_labels(p, known)
     for j in range(p.shape[1]):
-        cut = quantile_strata(np.where(known[:, j], p[:, j], np.nan), quantiles=quantiles)
+        cut = quantile_strata(np.where(known[:, j], p[:, j], np.nan), quantiles=quantiles, weight=weight)
         n_values = np.unique(p[known[:, j], j]).size
         for k in range(len(names)):
             masks[k, :, j] = (cut.stratum == k) & ~same[j]
@@ -113,7 +118,8 @@ def strata_groups(
                 why[k][j] = CONSTANT
             elif k in cut.empty and reasons[j] is None and n_values:
                 why[k][j] = FEW_VALUES.format(n=n_values)
-        found = cut.size / max(1, cut.size.sum())
+        mass = np.bincount(cut.stratum[known[:, j]], None if weight is None else weight[known[:, j]], len(names))
+        found = mass / max(1e-300, mass.sum())
         uneven = bool(n_values) and float(np.abs(found - shares).max()) > _FAR_FROM_SHARE
         sizes.append(LabelStrata(n_values, tuple(map(int, cut.size)), uneven))
     return [CaseGroup(name, "stratum", masks[k], tuple(why[k])) for k, name in enumerate(names)], sizes

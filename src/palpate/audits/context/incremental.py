@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from palpate.audits.context.cases import AuditedCases, ContextMeasuring
 from palpate.audits.context.groups import PRETEST
-from palpate.audits.kit.metrics import append_ensembles, class_units
+from palpate.audits.kit.metrics import append_ensembles, class_units, weighing
 from palpate.cases.edits import Ints
 from palpate.results import Predictions
 from palpate.stats import Interval, context_gain, decision_curves, standard_error
-from palpate.stats.score_intervals import auroc_interval
+from palpate.stats.score_intervals import Counts, Weighing, auroc_interval
 
 Floats = NDArray[np.float64]
 WITH_CONTEXT, OVER_CONTEXT, MODEL_OVER_CONTEXT = GAINS = (
@@ -61,6 +61,13 @@ class IncrementalValue(NamedTuple):
     n_positive: Ints
     n_units: Ints
     """[2, label] patients with a positive case, and with a negative one."""
+    weighing: Weighing | None = None
+    """What sampling weights leave of the cases' precision."""
+
+    @property
+    def counts(self) -> Counts:
+        """Cases and patients of each label."""
+        return Counts(self.n, self.n_positive, self.n_units, weighing=self.weighing)
 
     def auroc(self, models: Sequence[str], terms: Mapping[str, float], level: float) -> AurocTerm:
         """A sum of `GAINS`, [model, label], that is an AUROC."""
@@ -68,10 +75,10 @@ class IncrementalValue(NamedTuple):
         parts = [(GAINS.index(name), sign) for name, sign in terms.items()]
         point = np.sum([sign * self.point[places, k] for k, sign in parts], axis=0)
         values = np.sum([sign * self.values[places, k] for k, sign in parts], axis=0)
-        error = standard_error(values)
-        n_negative = self.n - self.n_positive
-        units = (self.n_units[0], self.n_units[1])
-        return AurocTerm(point, auroc_interval(point, error, self.n_positive, n_negative, units, level=level), error)
+        error, counts = standard_error(values), self.counts
+        units = (counts.units[0], counts.units[1])
+        ends = auroc_interval(point, error, counts.positive, counts.negative, units, level=level)
+        return AurocTerm(point, ends, error)
 
 
 class AurocTerm(NamedTuple):
@@ -115,6 +122,7 @@ def _gain(
         patient=_units(cases, measuring),
         rng=measuring.resampling.seed,
         rows=cases.known,
+        weight=cases.weight,
         n_replicates=n_replicates,
     )
     return (
@@ -155,6 +163,7 @@ def incremental_value(
         n=cases.known.sum(axis=0, dtype=np.int64),
         n_positive=(cases.known & (cases.y_true > 0)).sum(axis=0, dtype=np.int64),
         n_units=class_units(cases.y_true, cases.patient, measuring.resampling.unit, cases.known),
+        weighing=weighing(cases.y_true, cases.weight, cases.known),
     )
 
 
@@ -184,6 +193,7 @@ def _curves(
         rng=measuring.resampling.seed,
         thresholds=thresholds,
         rows=rows,
+        weight=cases.weight,
         n_replicates=min(_MOST_REPLICATES, measuring.resampling.n_replicates),
     )
     point = np.concatenate([found.net_benefit, found.treat_all[None]])

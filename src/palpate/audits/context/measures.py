@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palpate.audits.context.balance import BalanceRow, balance_rows
-from palpate.audits.context.cases import AuditedCases, ContextMeasuring, global_thresholds
+from palpate.audits.context.cases import AuditedCases, ContextMeasuring, global_thresholds, matched_mass
 from palpate.audits.context.groups import (
     CONSTANT,
     MATCHED,
@@ -34,7 +34,7 @@ from palpate.audits.context.groups import (
     constant_labels,
 )
 from palpate.audits.context.incremental import IncrementalValue, gain_points, incremental_value, spread_refits
-from palpate.audits.kit.metrics import MetricReplicates, class_units, cluster_sizes
+from palpate.audits.kit.metrics import MetricReplicates, class_units, cluster_sizes, weighing
 from palpate.cases.edits import Ints
 from palpate.results import MACRO, Predictions
 from palpate.stats import (
@@ -47,7 +47,7 @@ from palpate.stats import (
     reweighted_bootstrap,
     standard_error,
 )
-from palpate.stats.score_intervals import student_quantile
+from palpate.stats.score_intervals import Weighing, student_quantile
 
 Floats = NDArray[np.float64]
 _STATISTICS = {
@@ -140,7 +140,8 @@ def _with_thresholds(
     again: dict[str, list[Floats]] = {name: [] for name in parts}
     for sign in (-1.0, 1.0):
         specificity = np.clip(measuring.specificity + sign * error, 0.01, 0.999)
-        moved = replace(cases, threshold=global_thresholds(cases.y_true, cases.y_score, cases.known, specificity))
+        threshold = global_thresholds(cases.y_true, cases.y_score, cases.known, specificity, cases.weight)
+        moved = replace(cases, threshold=threshold)
         options = {**measuring.options(moved), "metrics": ("sensitivity",), "n_replicates": 0}
         values, more = (cases.y_true, cases.y_score), {**options, "rows": cases.usable}
         for group in groups:
@@ -189,7 +190,7 @@ def _measure_pretest(cases: AuditedCases, measuring: ContextMeasuring) -> dict[s
         cases,
         y_score=score,
         models=(PRETEST,),
-        threshold=global_thresholds(cases.y_true, score, cases.known, measuring.specificity),
+        threshold=global_thresholds(cases.y_true, score, cases.known, measuring.specificity, cases.weight),
     )
     options = measuring.options(alone)
     found = bootstrap(alone.y_true, score, rows=alone.known, metrics=(*_STATISTICS.values(), NOISE), **options)
@@ -208,7 +209,7 @@ def _held_equal(
     matched = matched_bootstrap(*values, caliper=measuring.caliper, **more)
     weighted = reweighted_bootstrap(*values, clip=measuring.clip, **more)
     return (
-        _weighted_part(cases, MATCHED, cases.share, matched, measuring),
+        _weighted_part(cases, MATCHED, matched_mass(cases), matched, measuring),
         _weighted_part(cases, REWEIGHTED, _weights(cases, measuring.clip), weighted, measuring),
     )
 
@@ -224,7 +225,8 @@ def _part(cases: AuditedCases, name: str, rows: Mask, found: Any, measuring: Con
         n=rows.sum(axis=0, dtype=np.int64),
         n_positive=(rows & (cases.y_true > 0)).sum(axis=0, dtype=np.int64),
         n_units=class_units(cases.y_true, cases.patient, measuring.resampling.unit, rows),
-        sizes=cluster_sizes(cases.y_true, cases.patient, measuring.resampling.unit, rows),
+        sizes=cluster_sizes(cases.y_true, cases.patient, measuring.resampling.unit, rows, cases.weight),
+        weighing=weighing(cases.y_true, cases.weight, rows),
         why_undefined=NO_THRESHOLD if np.isnan(cases.threshold).any() else "",
     )
 
@@ -232,19 +234,35 @@ def _part(cases: AuditedCases, name: str, rows: Mask, found: Any, measuring: Con
 def _weighted_part(
     cases: AuditedCases, name: str, weight: Floats, found: Any, measuring: ContextMeasuring
 ) -> MetricReplicates:
-    """Units are at most the effective numbers of positives and negatives: two of a hundred may hold all the weight."""
+    """Units are at most the effective numbers of positives and negatives: two of a hundred may hold all the weight.
+
+    What sampling weights leave of them is told apart from what pairs or the history leave.
+    """
     part = _part(cases, name, weight > 0, found, measuring)
     sides = (cases.y_true > 0, cases.y_true == 0)
-    effective = [[effective_size(each[side]) for each, side in zip(weight.T, every.T, strict=True)] for every in sides]
-    n_units = np.minimum(part.n_units, np.nan_to_num(np.asarray(effective)).round().astype(np.int64))
+    drawn = np.ones(len(weight)) if cases.weight is None else cases.weight
+    alone = cases.share if name == MATCHED else weight / drawn[:, None]
+    effective = _effective(alone, sides)
+    part = replace(part, n_units=np.minimum(part.n_units, effective.round().astype(np.int64)))
+    if part.weighing is not None:
+        every = (*sides, np.ones_like(sides[0]))
+        kept = _effective(weight, every) / np.maximum(_effective(alone, every), 1e-300)
+        kept = np.where(kept > 0, np.minimum(kept, 1.0), 1.0)
+        prevalence = np.full(kept.shape[1], 0.5) if name == MATCHED else part.weighing.prevalence
+        part = replace(part, weighing=Weighing(kept, prevalence))
     if name != MATCHED:
-        return replace(part, n_units=n_units, values=_one_more(part, weight, sides, measuring.resampling.level))
+        return replace(part, values=_one_more(part, weight, sides, measuring.resampling.level))
     return replace(
         part,
-        n=weight.sum(axis=0).round().astype(np.int64),
-        n_positive=np.where(sides[0], weight, 0.0).sum(axis=0).round().astype(np.int64),
-        n_units=n_units,
+        n=cases.share.sum(axis=0).round().astype(np.int64),
+        n_positive=np.where(sides[0], cases.share, 0.0).sum(axis=0).round().astype(np.int64),
     )
+
+
+def _effective(weight: Floats, groups: Sequence[Mask]) -> Floats:
+    """[group, label] how many equally weighted cases of each group would say as much."""
+    sizes = [[effective_size(each[rows]) for each, rows in zip(weight.T, group.T, strict=True)] for group in groups]
+    return np.asarray(np.nan_to_num(np.asarray(sizes, np.float64)))
 
 
 def _one_more(part: MetricReplicates, weight: Floats, sides: tuple[Mask, Mask], level: float) -> Floats:
@@ -261,11 +279,12 @@ def _one_more(part: MetricReplicates, weight: Floats, sides: tuple[Mask, Mask], 
 
 
 def _weights(cases: AuditedCases, clip: tuple[float, float]) -> Floats:
-    """[case, label] the weights under which label and history are independent; 0 where there are none."""
+    """[case, label] sampling weights times those that make label and history independent; 0 where there are none."""
     out: Floats = np.zeros(cases.p.shape)
     for j in range(out.shape[1]):
         rows = cases.usable[:, j]
-        out[rows, j] = context_weights(cases.p[rows, j], cases.y_true[rows, j], clip=clip).weight
+        drawn = None if cases.weight is None else cases.weight[rows]
+        out[rows, j] = context_weights(cases.p[rows, j], cases.y_true[rows, j], clip=clip, weight=drawn).weight
     return out
 
 
@@ -289,7 +308,7 @@ def _averages(parts: Mapping[str, MetricReplicates]) -> dict[str, MetricReplicat
     chosen = [parts[name] for name in (WHOLE, MATCHED, REWEIGHTED)]
     if len(chosen[0].labels) == 1:
         return {}
-    enough = np.all([part.n_units.min(axis=0) >= FEWEST_TESTED for part in chosen], axis=0)
+    enough = np.all([part.counts.units.min(axis=0) >= FEWEST_TESTED for part in chosen], axis=0)
     defined = np.all([~np.isnan(part.point).any(axis=(0, 1)) for part in chosen], axis=0)
     kept = np.flatnonzero(enough & defined)
     return {part.population: _macro(part, kept) for part in chosen} if len(kept) >= 2 else {}
@@ -306,6 +325,6 @@ def _macro(part: MetricReplicates, kept: Ints) -> MetricReplicates:
         # Case–label pairs are counted, not cases.
         n=part.n[kept].sum(keepdims=True),
         n_positive=part.n_positive[kept].sum(keepdims=True),
-        n_units=part.n_units[:, kept].min(axis=1, keepdims=True),
+        n_units=np.floor(part.counts.units[:, kept]).astype(np.int64).min(axis=1, keepdims=True),
         averaged=tuple(part.labels[int(j)] for j in kept),
     )

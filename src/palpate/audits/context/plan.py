@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from palpate.audits.context.pretest import JOB, PretestModel
 from palpate.audits.context.sources import EarlierLabels, Sources, earlier_labels, known_rows
-from palpate.audits.kit.scope import training_rows
+from palpate.audits.kit.scope import counted_rows, training_rows
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Ints, Skip, Variants
 from palpate.errors import CohortError, ConfigError
@@ -39,7 +39,7 @@ def plan_cases(cohort: Cohort, name: str, rows: Ints, labels: tuple[str, ...], s
     kept = rows[known[rows]]
     if not len(kept):
         raise CohortError(f"audit 'context': nothing was known before about any audited case ({sources.left_out})")
-    training = training_rows(cohort, name)
+    training = counted_rows(cohort, training_rows(cohort, name))
     return Plan(
         cohort,
         Variants.of_cases(kept),

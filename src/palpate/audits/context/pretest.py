@@ -4,7 +4,8 @@ Ready probabilities are columns of the cohort (`palpate train pretest` writes th
 model is fitted (after Section 3.2 of the context paper): a logistic regression on named attributes, on the labels of
 earlier cases of the patient, and on tf-idf of earlier notes. It learns from the training split and is then calibrated
 (Platt) on probabilities that are out of fold by patient, never on the audited cases. Without a training split, the
-audited cases themselves are divided into folds by patient, and each fold is predicted from the others.
+audited cases themselves are divided into folds by patient, and each fold is predicted from the others. Sampling weights
+count in the fit and in the calibration.
 """
 
 from __future__ import annotations
@@ -94,7 +95,8 @@ def pretest_of(
         notes=cohort.cases["prior"].to_list() if "notes" in sources.kinds else None,
     )
     y_true = cohort.y_true(np.arange(len(cohort)), labels)
-    return fit_pretest(features, y_true, cohort.patients, training=training, audited=audited, seed=seed)
+    weight = cohort.weights_of(training if len(training) else audited)
+    return fit_pretest(features, y_true, cohort.patients, training=training, audited=audited, seed=seed, weight=weight)
 
 
 def ready(columns: Sequence[Floats | None]) -> PretestProbabilities:
@@ -132,9 +134,19 @@ def explain(
 
 
 def fit_pretest(
-    features: HistoryFeatures, y_true: NDArray[np.uint8], patient: Ints, *, training: Ints, audited: Ints, seed: int
+    features: HistoryFeatures,
+    y_true: NDArray[np.uint8],
+    patient: Ints,
+    *,
+    training: Ints,
+    audited: Ints,
+    seed: int,
+    weight: Floats | None = None,
 ) -> PretestProbabilities:
-    """A model for each label; `y_true`, [row, label], and `patient` are those of all rows of the cohort."""
+    """A model for each label; `y_true`, [row, label], and `patient` are those of all rows of the cohort.
+
+    `weight` are the sampling weights of the rows that are learned from, with a mean of 1.
+    """
     learned = training if len(training) else audited
     n_labels = y_true.shape[1]
     where = "the training split" if len(training) else "other patients among the audited cases, in five folds"
@@ -145,12 +157,12 @@ def fit_pretest(
     if len(learned) and not features.learn(learned).names:
         reasons = [NOTHING_TO_LEARN] * n_labels
     fitted = [j for j in range(n_labels) if reasons[j] is None]
-    how = _Fit(features, y_true, patient, training, audited, tuple(fitted), seed)
+    how = _Fit(features, y_true, patient, training, audited, tuple(fitted), seed, weight)
     if fitted:
         p = how.probabilities(np.arange(len(learned)))
         if len(training):
             for j in fitted:
-                training_auroc[j] = auroc(y_true[training, j], how.out_of_fold[:, j])
+                training_auroc[j] = auroc(y_true[training, j], how.out_of_fold[:, j], weight=weight)
                 heaviest[j] = how.heaviest(j)
     origin = f"fitted to {features.described} on {where}"
     names = tuple("LogisticRegression" if j in fitted else "" for j in range(n_labels))
@@ -172,6 +184,8 @@ class _Fit:
     labels: tuple[int, ...]
     """Those that have enough patients."""
     seed: int
+    weight: Floats | None = None
+    """Sampling weights of the rows that are learned from."""
 
     @property
     def learned(self) -> Ints:
@@ -193,7 +207,8 @@ class _Fit:
         for known, encoded, table, asked in self._folds:
             inside = drawn[known[drawn]]
             for j in self.labels:
-                logits[~known, j] = _decision(_logistic(table[inside], y[inside, j], encoded), asked)
+                model = _logistic(table[inside], y[inside, j], encoded, self._weights(inside))
+                logits[~known, j] = _decision(model, asked)
         return logits
 
     @cached_property
@@ -206,9 +221,12 @@ class _Fit:
         encoded = self.features.learn(self.training)
         return encoded, encoded.table(self.training), encoded.table(self.audited)
 
+    def _weights(self, drawn: Ints) -> Floats | None:
+        return None if self.weight is None else self.weight[drawn]
+
     def heaviest(self, j: int) -> tuple[str, ...]:
         encoded, table, _ = self._tables
-        return _heaviest(_logistic(table, self.y_true[self.training, j], encoded), encoded)
+        return _heaviest(_logistic(table, self.y_true[self.training, j], encoded, self.weight), encoded)
 
     def probabilities(self, drawn: Ints) -> Floats:
         """[audited row, label] if the model learns from the rows `drawn`, some of them repeated."""
@@ -221,11 +239,12 @@ class _Fit:
             out[:, fitted] = _inside(expit(logits[:, fitted]))
             return out
         encoded, table, asked = self._tables
-        own = _places(self.training, self.audited)
+        own, weight = _places(self.training, self.audited), self._weights(drawn)
         for j in self.labels:
             y, logits = self.y_true[self.training[drawn], j], self.out_of_fold[:, j]
-            model = _logistic(table[drawn], y, encoded)
-            out[:, j] = _inside(calibrator(logits[drawn], y)(np.where(own >= 0, logits[own], _decision(model, asked))))
+            model = _logistic(table[drawn], y, encoded, weight)
+            calibrated = calibrator(logits[drawn], y, weight=weight)
+            out[:, j] = _inside(calibrated(np.where(own >= 0, logits[own], _decision(model, asked))))
         return out
 
     def refits(self, n: int) -> Iterator[Floats]:
@@ -256,16 +275,16 @@ def _why_not(y_true: NDArray[np.uint8], patient: Ints, where: str) -> str | None
     return f"no pre-test model: fewer than {FEWEST_TO_FIT} patients with or without the label among {where}"
 
 
-def _logistic(x: Any, y_true: NDArray[np.uint8], encoded: EncodedFeatures) -> Any:
+def _logistic(x: Any, y_true: NDArray[np.uint8], encoded: EncodedFeatures, weight: Floats | None) -> Any:
     """A logistic regression with an L2 penalty of 1; the prevalence where a fold has one class or no feature."""
     from sklearn.dummy import DummyClassifier
     from sklearn.linear_model import LogisticRegression
 
     if len(np.unique(y_true)) < 2 or not encoded.names:
-        return DummyClassifier(strategy="prior").fit(np.zeros((len(y_true), 1)), y_true)
+        return DummyClassifier(strategy="prior").fit(np.zeros((len(y_true), 1)), y_true, weight)
     # Words are many and sparse, other columns few and dense: each has a solver that suits it.
     solver = "newton-cholesky" if encoded.words is None else "liblinear"
-    return LogisticRegression(C=1.0, solver=solver, max_iter=2000, random_state=0).fit(x, y_true)
+    return LogisticRegression(C=1.0, solver=solver, max_iter=2000, random_state=0).fit(x, y_true, weight)
 
 
 def _decision(model: Any, x: Any) -> Floats:

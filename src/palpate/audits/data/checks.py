@@ -264,14 +264,22 @@ def _repeated(cohort: Cohort, audited: Ints, sketches: Sketches) -> Found:
 
 
 def _patients(cohort: Cohort, rows: _Rows, *, n_seen: int) -> dict[str, Found]:
-    """Audited patients who also have cases that the model has seen; ids of other cohorts mean other patients."""
+    """Audited patients who also have cases that the model has seen, and their cases where these are a larger share.
+
+    Ids of other cohorts mean other patients.
+    """
     if not len(rows.seen):
         return {} if n_seen else {"known_patients": Found(0, 0, NOTHING_TO_COMPARE)}
     cases = cohort.cases[np.concatenate([rows.audited, rows.seen])]
     if (cases["patient_id"] == cases["case_id"]).all():
         return {"known_patients": Found(0, 0, ALONE)}
-    audited, seen = np.unique(cohort.patients[rows.audited]), np.unique(cohort.patients[rows.seen])
-    return {"known_patients": Found(int(np.isin(audited, seen).sum()), len(audited))}
+    seen = np.unique(cohort.patients[rows.seen])
+    known = np.isin(cohort.patients[rows.audited], seen)
+    audited = np.unique(cohort.patients[rows.audited])
+    patients = Found(int(np.isin(audited, seen).sum()), len(audited))
+    by_case = Found(int(known.sum()), len(known))
+    more = (by_case.share or 0.0) > (patients.share or 0.0)
+    return {"known_patients": patients} | ({"known_cases": by_case} if more else {})
 
 
 def _constant(cohort: Cohort, rows: Ints, labels: Sequence[str]) -> tuple[tuple[str, bool], ...]:

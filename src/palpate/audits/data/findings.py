@@ -18,6 +18,7 @@ METRICS = {
     "identical_notes": "Audited notes that stand there identically",
     "repeated_notes": "Audited notes that are identical to one of another audited patient",
     "known_patients": "Audited patients who also have cases in a split that the model has seen",
+    "known_cases": "Audited cases of such patients, where they have more than their share of the cases",
     "constant_labels": "Labels that all or none of the audited cases have",
     "earlier_cases": "Audited cases that are earlier than the median training case",
     "backward_rows": "Successive rows of a patient between which time runs backwards",
@@ -29,7 +30,7 @@ BEFORE, SOMETIMES_BEFORE = 0.9, 0.55
 matter, even if it is more than chance."""
 OFTEN_BACKWARDS = 0.05
 _MOST_PAIRS = 50
-_LEAKAGE = {"known_notes": "notes", "known_patients": "patients"}
+_LEAKAGE = {"known_notes": "notes", "known_patients": "patients", "known_cases": "cases"}
 
 
 def data_rows(checked: Checked, models: Sequence[str]) -> list[Estimate]:
@@ -187,7 +188,7 @@ def _too_short(checked: Checked, cohorts: Sequence[CohortChecks] = ()) -> str:
 
 
 def _leaks(checked: Checked, each: CohortChecks, margin: float) -> Iterator[str]:
-    notes, patients = (each.found.get(metric) for metric in _LEAKAGE)
+    notes, patients, cases = (each.found.get(metric) for metric in _LEAKAGE)
     effect = "its performance on them may be memory"
     if notes is not None and (notes.share or 0.0) > margin:
         identical = each.found["identical_notes"].n
@@ -202,6 +203,11 @@ def _leaks(checked: Checked, each: CohortChecks, margin: float) -> Iterator[str]
         yield (
             f"{_amount(patients, 'audited patient')}{_in(checked, each)} also have cases in the training or validation "
             f"split: the model may know them, and {effect}."
+        )
+    elif cases is not None and (cases.share or 0.0) > margin:
+        yield (
+            f"{_amount(cases, 'audited case')}{_in(checked, each)} are of patients who also have cases in the training "
+            f"or validation split: the model may know them, and {effect}."
         )
 
 

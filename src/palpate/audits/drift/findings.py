@@ -8,7 +8,7 @@ from palpate.audits.drift.answers import DriftAnalysis, span
 from palpate.audits.drift.estimates import CHANGES, TRENDS
 from palpate.audits.drift.measures import POPULATION
 from palpate.audits.drift.plan import FIRST, LATEST
-from palpate.audits.kit.wording import counted, interval, listed, number, p_value, percent, quoted
+from palpate.audits.kit.wording import counted, interval, listed, number, p_value, percent, quoted, settled_by
 from palpate.results import METRIC_NAMES, Estimate, Finding
 from palpate.results.verdicts import Answer
 
@@ -74,12 +74,6 @@ def _size(analysis: DriftAnalysis, answer: Answer) -> str:
     return f"change {value}, {analysis.level:.0%} interval {low} to {high}"
 
 
-def _open(answer: Answer) -> str:
-    if answer.reason:
-        return f": {answer.reason}"
-    return f"; about {answer.needed:,} patients in {answer.where} would settle it" if answer.needed else ""
-
-
 def _lost(analysis: DriftAnalysis, answer: Answer, metric: str, loses: str) -> str:
     model, when = answer.model, _compared(analysis)
     of = f" for {answer.label}" if answer.label else ""
@@ -91,7 +85,8 @@ def _lost(analysis: DriftAnalysis, answer: Answer, metric: str, loses: str) -> s
         "acceptable": f"The {metric} of {model}{of} has not fallen by {margin} or more {when} ({size})",
         "concern": f"{model} {loses}{of} by more than {margin} {when} ({size})",
         "caution": f"{model} {loses}{of} {when}; whether by more than {margin} is open ({size})",
-        "unsettled": f"Whether {model} {loses}{of} by more than {margin} {when} cannot be told ({size}){_open(answer)}",
+        "unsettled": f"Whether {model} {loses}{of} by more than {margin} {when} cannot be told ({size})"
+        + settled_by(answer),
     }
     return f"{told[answer.verdict]}."
 
@@ -117,7 +112,7 @@ def _risks(analysis: DriftAnalysis, answer: Answer) -> str:
         "concern": f"{drifted}, by more than {margin}, {when} ({size})",
         "caution": f"{drifted} {when}; whether by more than {margin} is open ({size})",
         "unsettled": f"Whether the risks of {model}{of} have drifted by more than {margin} {when} cannot be told "
-        f"({size}){_open(answer)}",
+        f"({size}){settled_by(answer)}",
     }
     return f"{told[answer.verdict]}."
 

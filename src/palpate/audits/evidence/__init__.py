@@ -54,9 +54,7 @@ class Evidence:
     """
 
     name: ClassVar[str] = "evidence"
-    unweighted_because: ClassVar[str] = (
-        "it is about the charts whose evidence was marked, and the weights do not tell how those were chosen"
-    )
+    unweighted_because: ClassVar[str] = ""
     metrics: ClassVar[tuple[str, ...]] = METRICS
     questions: ClassVar[tuple[str, ...]] = ("pointing", "faithfulness")
 
@@ -222,6 +220,7 @@ class Evidence:
             n_training=training_counts(plan),
             categories=self.categories,
             all_codes=self.codes in ("all", "predicted"),
+            weight=plan.cohort.weights_of(plan.memory.charts.rows[: plan.memory.n_audited]),
         )
         marked = mark_evidence(plan, predictions, self._asking, self._marking)
         known = known_evidence(marked)

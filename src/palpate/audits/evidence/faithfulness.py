@@ -8,7 +8,7 @@ left out is told. Words beyond the model's window are never taken out: removing 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -295,8 +295,8 @@ def _faithfulness(
         return "the evidence of some seeds has scores, and that of others has none"
     tables = [_drops(removal, answers) for removal, answers, _ in parts]
     table, part = np.concatenate(tables), np.repeat(np.arange(len(parts)), [len(each) for each in tables])
-    unit = charts.units[np.concatenate([removal.pairs.chart for removal, _, _ in parts])]
-    means = partial(mean_drops, chart=unit, part=part, level=charts.resampling.level)
+    chart = np.concatenate([removal.pairs.chart for removal, _, _ in parts])
+    means = _means_by_chart(charts, chart, part)
     drops = {arm: ArmDrops(*(means(kind) for kind in _kinds(table, a))) for a, arm in enumerate(ARMS)}
     asked = [asking.in_question(charts.memory, answers)[: charts.n, : answers.p.shape[1]] for _, answers, _ in parts]
     predicted = [asking.predicted(answers, charts.n) & each for each, (_, answers, _) in zip(asked, parts, strict=True)]
@@ -305,11 +305,11 @@ def _faithfulness(
     return Faithfulness(
         fractions,
         drops,
-        _areas(charts, table, unit, part),
-        len(unit),
+        _areas(charts, table, chart, part),
+        len(chart),
         sum(int(each.sum()) for each in predicted),
         sum(int(each.sum()) for each in asked),
-        _strata_of(charts, parts, table, unit, part),
+        _strata_of(charts, parts, table, chart, part),
     )
 
 
@@ -325,9 +325,15 @@ def _kinds(table: Floats, arm: int) -> tuple[Floats, Floats, Floats]:
     return table[:, arm, 0], table[:, arm, 1], table[:, arm, 0] - table[:, arm, 1]
 
 
-def _areas(charts: AuditedCharts, table: Floats, unit: Ints, part: Ints) -> dict[str, ArmDrops]:
+def _means_by_chart(charts: AuditedCharts, chart: Ints, part: Ints) -> Callable[[Floats], MeanDrops]:
+    """Takes means over pairs, by the weight of their chart."""
+    level, weight = charts.resampling.level, charts.weights_of(chart)
+    return partial(mean_drops, chart=charts.units[chart], part=part, weight=weight, level=level)
+
+
+def _areas(charts: AuditedCharts, table: Floats, chart: Ints, part: Ints) -> dict[str, ArmDrops]:
     """The mean over the fractions, by arm; evidence without scores has none: its one set of words stands for them."""
-    means = partial(mean_drops, chart=unit, part=part, level=charts.resampling.level)
+    means = _means_by_chart(charts, chart, part)
     n = max(table.shape[-1] - 1, 1)
     return {
         arm: ArmDrops(*(means(aopc(kind[:, :n]).reshape(-1, 1)) for kind in _kinds(table, a)))
@@ -339,7 +345,7 @@ def _strata_of(
     charts: AuditedCharts,
     parts: Sequence[tuple[Removal, ModelPredictions, MarkedEvidence]],
     table: Floats,
-    unit: Ints,
+    chart: Ints,
     part: Ints,
 ) -> dict[str, StratumDrops]:
     """The areas by stratum of the pairs; for an ensemble, the strata in which all members have pairs."""
@@ -348,7 +354,7 @@ def _strata_of(
     found = {}
     for name in shared:
         mine = np.concatenate([each[name] for each in masks])
-        found[name] = StratumDrops(int(mine.sum()), _areas(charts, table[mine], unit[mine], part[mine]))
+        found[name] = StratumDrops(int(mine.sum()), _areas(charts, table[mine], chart[mine], part[mine]))
     return found
 
 

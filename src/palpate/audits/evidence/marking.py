@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from palpate.audits.evidence.asking import Asking, EvidenceSource, occlusion_attributions, sources_of
 from palpate.audits.evidence.inputs import Charts
-from palpate.audits.evidence.plan import EvidenceMemory
+from palpate.audits.evidence.plan import EvidenceMemory, chart_weights
 from palpate.cases.edits import Ints
 from palpate.results import SAMPLED, Attributions, ModelPredictions, Plan, Predictions
 from palpate.stats.evidence import Spans, ThresholdCurve, cover, evidence_threshold, spans, token_runs
@@ -78,8 +78,9 @@ def mark_evidence(
     plan: Plan[EvidenceMemory], predictions: Predictions, asking: Asking, marking: Marking
 ) -> dict[str, MarkedEvidence | str]:
     """What each model points at; a string says why that is not known."""
+    weight = chart_weights(plan)
     return {
-        name: source.reason or _mark(plan.memory, name, source, predictions[name], asking, marking)
+        name: source.reason or _mark(plan.memory, name, source, predictions[name], asking, marking, weight)
         for name, source in sources_of(plan, predictions, asking).items()
     }
 
@@ -96,6 +97,7 @@ def _mark(
     answers: ModelPredictions,
     asking: Asking,
     marking: Marking,
+    weight: Floats | None,
 ) -> MarkedEvidence | str:
     table = memory.table_of(model, answers)
     asked = asking.in_question(memory, answers)
@@ -116,7 +118,7 @@ def _mark(
         pieces, origin = answers.attributions, source.way
     else:
         pieces, origin = occlusion_attributions(memory, model, answers, asking), OCCLUSION
-    return replace(_mark_scored(memory, pieces, origin, marking, asked), n_other=n_other)
+    return replace(_mark_scored(memory, pieces, origin, marking, asked, weight), n_other=n_other)
 
 
 def some_spans(found: Spans, asked: NDArray[np.bool_]) -> Spans:
@@ -126,7 +128,12 @@ def some_spans(found: Spans, asked: NDArray[np.bool_]) -> Spans:
 
 
 def _mark_scored(
-    memory: EvidenceMemory, pieces: Attributions, origin: str, marking: Marking, asked: NDArray[np.bool_]
+    memory: EvidenceMemory,
+    pieces: Attributions,
+    origin: str,
+    marking: Marking,
+    asked: NDArray[np.bool_],
+    weight: Floats | None,
 ) -> MarkedEvidence:
     """Scored pieces as words, and the spans of those above the threshold."""
     charts = memory.charts
@@ -138,9 +145,8 @@ def _mark_scored(
     chooses = marking.threshold is None and validation.note.size > 0
     gold, words = (validation, scored.where(~audited)) if chooses else (target, ours)
     where = charts.words.note[words.word], charts.words.begin[words.word], charts.words.end[words.word]
-    curve = evidence_threshold(
-        charts.words, gold, Spans(*where, words.label), words.score, step=marking.step_for(origin)
-    )
+    said, step = Spans(*where, words.label), marking.step_for(origin)
+    curve = evidence_threshold(charts.words, gold, said, words.score, step=step, weight=weight)
     threshold, why = _threshold(marking, curve, chooses)
     kept = ours.where(ours.score > threshold)
     return MarkedEvidence(

@@ -2,7 +2,7 @@
 
 Evidence paper, Section 6.2 (four ways to match, micro and by code), plus overlap and IoU; by note category, code
 system, length of the gold evidence, kind of annotation and the model's window. As many random words show what chance
-gives.
+gives. With sampling weights, what is found, false and missed in a chart counts by the chart's weight.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from palpate.audits.evidence.plan import EvidenceMemory
 from palpate.audits.evidence.strata import AuditedCharts, evidence_strata
 from palpate.cases.edits import Ints
 from palpate.results import ModelPredictions, Predictions
-from palpate.stats.clustered import sum_by_unit, units_of
+from palpate.stats.clustered import sum_by_unit
 from palpate.stats.clustered_rates import ClusteredRatios, Rates, clustered_ratios
 from palpate.stats.evidence import (
     AVERAGES,
@@ -100,7 +100,8 @@ def _measure(charts: AuditedCharts, evidence: MarkedEvidence, answers: ModelPred
     gold, found = evidence.gold, evidence.spans
     strata = evidence_strata(charts, gold, found, answers)
     counts = _counts(charts, gold, found, strata)
-    scores = _scores(charts, counts.by_chart(), span_scores(counts, n_replicates=0).point, counts.strata)
+    point = span_scores(counts, n_replicates=0, weight=charts.weight).point
+    scores = _scores(charts, counts.by_chart(), point, counts.strata)
     random, chance = _random_scores(charts, gold, found)
     touched = _touched_shares(charts, gold, found, strata)
     return EvidenceMeasures(scores, random, chance, _shares(charts, gold, found, answers), touched)
@@ -123,7 +124,7 @@ def _scores(
     charts: AuditedCharts, by_chart: Floats, point: Floats, strata: tuple[str, ...] = (ALL,), *, random: bool = False
 ) -> MatchScores:
     """Scores of [chart, stratum, match, 3] counts; `random`: words were drawn independently of each other."""
-    tp, fp, fn = np.moveaxis(sum_by_unit(by_chart, units_of(charts.units)), -1, 0)
+    tp, fp, fn = np.moveaxis(sum_by_unit(by_chart, charts.weighed), -1, 0)
     n_units, shape = len(tp), (*tp.shape[1:], len(MEASURES))
     flat = (each.reshape(n_units, -1) for each in (tp, fp, fn))
     found = match_ratios(*flat, level=charts.resampling.level, random=random)
@@ -153,10 +154,10 @@ def _random_scores(charts: AuditedCharts, gold: Spans, found: Spans) -> tuple[Ma
     token = by_chart[:, :, MATCHES.index("token")]
     token[..., 1:] += (token[..., 0] - expected[:, None])[..., None]  # how many are drawn, and are gold, is fixed
     token[..., 0] = expected[:, None]
-    points = np.array([span_scores(counts, n_replicates=0).point for counts in drawn])
+    points = np.array([span_scores(counts, n_replicates=0, weight=charts.weight).point for counts in drawn])
     known = (~np.isnan(points)).sum(axis=0)
     point = np.divide(np.nansum(points, axis=0), known, out=np.full(points.shape[1:], np.nan), where=known > 0)
-    tp, fp, fn = np.moveaxis(by_chart.sum(axis=0), -1, 0)
+    tp, fp, fn = np.moveaxis(sum_by_unit(by_chart, charts.weighed).sum(axis=0), -1, 0)
     micro = point[:, :, AVERAGES.index("micro")]
     for k, (above, below) in enumerate(((tp, tp + fp), (tp, tp + fn), (2 * tp, 2 * tp + fp + fn))):
         micro[..., k] = np.divide(above, below, out=np.full(above.shape, np.nan), where=below > 0)
@@ -236,7 +237,7 @@ def _shares(charts: AuditedCharts, gold: Spans, predicted: Spans, answers: Model
         np.add.at(above[:, 3], gold.note[gold.end > answers.visible[memory.charts.rows][gold.note]], 1)
     np.add.at(below[:, 4], gold.note, 1)
     np.add.at(above[:, 4], gold.note[_touched(memory, gold, predicted)], 1)
-    units = units_of(charts.units)
+    units = charts.weighed
     found = clustered_ratios(*(sum_by_unit(each, units) for each in (above, below)), level=charts.resampling.level)
     return Shares(found.rates, found.n_clusters, below.sum(axis=0).astype(np.int64))
 
@@ -253,7 +254,7 @@ def _touched_shares(
         mine = np.ones(gold.note.size, np.bool_) if stratum.gold is None else stratum.gold
         np.add.at(below[:, k], gold.note[mine], 1)
         np.add.at(above[:, k], gold.note[mine & touched], 1)
-    units = units_of(charts.units)
+    units = charts.weighed
     found = clustered_ratios(*(sum_by_unit(each, units) for each in (above, below)), level=charts.resampling.level)
     n = below.sum(axis=0).astype(np.int64)
     return {

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palpate.audits.evidence.inputs import Charts, PlacedEvidence, PlacedInputs, charts_of
-from palpate.audits.kit.scope import training_rows, validation_rows
+from palpate.audits.kit.scope import counted_rows, training_rows, validation_rows
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Ints, Variants
 from palpate.perturb.occlusion import Pieces
@@ -139,8 +139,19 @@ def choose_charts(
     rows = _sample(rows, most, rng)
     if not validation:
         return rows, np.zeros(0, np.int64)
-    others = np.setdiff1d(np.intersect1d(validation_rows(cohort, main), gold.row), rows)
+    others = np.setdiff1d(np.intersect1d(counted_rows(cohort, validation_rows(cohort, main)), gold.row), rows)
     return rows, _sample(others, most, rng)
+
+
+def chart_weights(plan: Plan[EvidenceMemory]) -> NDArray[np.float64] | None:
+    """[chart] sampling weights, with a mean of 1 among the audited charts and among those of the validation split; None
+    where all count alike."""
+    rows, n = plan.memory.charts.rows, plan.memory.n_audited
+    parts = [plan.cohort.weights_of(part) for part in (rows[:n], rows[n:])]
+    if all(part is None for part in parts):
+        return None
+    sizes = (n, len(rows) - n)
+    return np.concatenate([np.ones(k) if part is None else part for part, k in zip(parts, sizes, strict=True)])
 
 
 def training_counts(plan: Plan[EvidenceMemory]) -> Ints | None:

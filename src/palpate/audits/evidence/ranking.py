@@ -197,11 +197,19 @@ def mean_row(
     *,
     reference: str | None = None,
 ) -> Estimate:
-    """The mean over pairs of (model, metric, group), with its interval by chart or patient."""
+    """The mean over pairs of (model, metric, group), by weight of the chart, with its interval by chart or patient."""
     model, metric, group = which
     n_replicates = _N_REPLICATES if group == ALL else _N_REPLICATES // 10
-    unit, seed = charts.units[chart], charts.memory.seed
     row = writer.mean(
-        model, metric, ALL_LABELS, group, values, unit, rng=seed, n_replicates=n_replicates, reference=reference
+        model,
+        metric,
+        ALL_LABELS,
+        group,
+        values,
+        charts.units[chart],
+        rng=charts.memory.seed,
+        n_replicates=n_replicates,
+        reference=reference,
+        weight=charts.weights_of(chart),
     )
     return replace(row, reason=row.reason and row.reason.replace("patients", f"{charts.unit}s"))

@@ -23,6 +23,7 @@ from palpate.cases.edits import Ints
 from palpate.cases.evidence import SUFFICIENT, is_category
 from palpate.files import read_resource
 from palpate.results import ModelPredictions
+from palpate.stats.clustered import Units, units_of
 from palpate.stats.evidence import (
     EvidenceWords,
     Spans,
@@ -60,6 +61,8 @@ class AuditedCharts:
     """Note categories that are also reported together."""
     all_codes: bool = True
     """Whether codes without gold evidence are compared too."""
+    weight: NDArray[np.float64] | None = None
+    """The sampling weight of each audited chart, with a mean of 1; None where all count alike."""
 
     @property
     def n(self) -> int:
@@ -75,6 +78,15 @@ class AuditedCharts:
     def units(self) -> Ints:
         """The number that each chart is resampled by."""
         return self.patients if self.resampling.unit == "patient" else np.arange(self.n)
+
+    @property
+    def weighed(self) -> Units:
+        """What is resampled, with the weights of the charts."""
+        return units_of(self.units, self.weight)
+
+    def weights_of(self, chart: Ints) -> NDArray[np.float64] | None:
+        """The weight of the chart of each row of a table; None where all count alike."""
+        return None if self.weight is None else self.weight[chart]
 
     @cached_property
     def n_units(self) -> int:

@@ -56,18 +56,19 @@ def mean_with_interval(
     rng: np.random.Generator | int,
     n_replicates: int = 10_000,
     level: float = 0.95,
+    weight: NDArray[np.float64] | None = None,
 ) -> MeanInterval:
     """The mean of `values` (one per case; NaN is left out), with an interval that resamples patients.
 
     Shares (all values 0 or 1) get the interval of a rate, which has a width where all are alike. Other means get the
     estimate and its standard error by Student's distribution, longer on the side of the tail (Johnson 1978). Other
-    values that are all alike say nothing about how further patients would vary: no interval.
+    values that are all alike say nothing about how further patients would vary: no interval. `weight` is by case.
 
     Calls with the same integer `rng` and the same patients draw the same resamples, so that differences of two
     measures are paired.
     """
     column = np.asarray(values, dtype=np.float64)[:, None]
-    return means_with_intervals(column, patients, rng=rng, n_replicates=n_replicates, level=level)[0]
+    return means_with_intervals(column, patients, rng=rng, n_replicates=n_replicates, level=level, weight=weight)[0]
 
 
 def means_with_intervals(
@@ -77,13 +78,15 @@ def means_with_intervals(
     rng: np.random.Generator | int,
     n_replicates: int = 10_000,
     level: float = 0.95,
+    weight: NDArray[np.float64] | None = None,
 ) -> list[MeanInterval]:
-    """`mean_with_interval` of several measures, [case, measure], on the same resamples."""
+    """`mean_with_interval` of several measures, [case, measure], on the same resamples; `weight` is by case."""
     known = ~np.isnan(values)
+    mass = known * (1.0 if weight is None else weight[:, None])
     names, code = np.unique(np.asarray(patients), return_inverse=True)
     sums, counts = np.zeros((len(names), values.shape[1])), np.zeros((len(names), values.shape[1]))
-    np.add.at(sums, code, np.where(known, values, 0.0))
-    np.add.at(counts, code, known)
+    np.add.at(sums, code, np.where(known, values, 0.0) * mass)
+    np.add.at(counts, code, mass)
     n_patients = (counts > 0).sum(axis=0)
     resampled = np.flatnonzero(n_patients >= FEWEST_FOR_INTERVAL)
     replicates = np.full((values.shape[1], n_replicates), np.nan)
@@ -92,18 +95,25 @@ def means_with_intervals(
             sums[:, resampled], counts[:, resampled], rng=rng, n_replicates=n_replicates
         )
     return [
-        _mean_interval(values[known[:, k], k], sums[:, k].sum(), int(n_patients[k]), replicates[k], level)
+        _mean_interval(
+            values[known[:, k], k], sums[:, k].sum(), counts[:, k].sum(), int(n_patients[k]), replicates[k], level
+        )
         for k in range(values.shape[1])
     ]
 
 
 def _mean_interval(
-    numbers: NDArray[np.float64], total: float, n_patients: int, replicates: NDArray[np.float64], level: float
+    numbers: NDArray[np.float64],
+    total: float,
+    mass: float,
+    n_patients: int,
+    replicates: NDArray[np.float64],
+    level: float,
 ) -> MeanInterval:
     n = len(numbers)
     if n == 0:
         return MeanInterval(np.nan, np.nan, np.nan, 0, 0, "no case")
-    value = float(total / n)
+    value = float(total / mass)
     if n_patients < FEWEST_FOR_INTERVAL:
         return MeanInterval(value, np.nan, np.nan, n, n_patients, no_interval(n_patients))
     error = float(defined_error(replicates))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from palpate.audits.kit.resampling import (
     FEWEST_FOR_INTERVAL,
@@ -80,9 +80,12 @@ class RowWriter:
         rng: np.random.Generator | int,
         n_replicates: int = 10_000,
         reference: str | None = None,
+        weight: NDArray[np.float64] | None = None,
     ) -> Estimate:
-        """The mean of a measure (one value per case), with its interval by patient."""
-        found = mean_with_interval(values, patients, rng=rng, n_replicates=n_replicates, level=self.level)
+        """The mean of a measure (one value per case, with its weight), with its interval by patient."""
+        found = mean_with_interval(
+            values, patients, rng=rng, n_replicates=n_replicates, level=self.level, weight=weight
+        )
         ends = (found.low, found.high)
         return self.row(
             model, metric, label, group, found.value, n=found.n, interval=ends, reference=reference, reason=found.reason

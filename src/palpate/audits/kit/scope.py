@@ -38,20 +38,21 @@ def audited_cohort(audit: str, cohort: Cohort, name: str | None) -> str:
 
 
 def audited_rows(audit: str, cohort: Cohort, name: str, split: str) -> Ints:
-    """The rows of a cohort's held-out split; a cohort without splits is audited whole."""
+    """The rows of a cohort's held-out split; a cohort without splits is audited whole.
+
+    A case whose sampling weight is 0 stands for nobody and is left out, so that no count includes it.
+    """
     rows = cohort.rows(cohort=name, split=split)
     if not len(rows):
         raise CohortError(
             f"audit '{audit}': cohort '{name}' has no case in split '{split}'", hint="set `split:` of the audit"
         )
-    return rows
+    return rows if cohort.weights_of(rows) is None else counted_rows(cohort, rows)
 
 
 def counted_rows(cohort: Cohort, rows: Ints) -> Ints:
-    """Without the cases whose sampling weight is 0, which no number would count; raises where that is all of them."""
-    if cohort.weights is None or cohort.weights_of(rows) is None:
-        return rows
-    return np.asarray(rows[cohort.weights[rows] > 0])
+    """Rows without those whose sampling weight is 0: they stand for nobody."""
+    return rows if cohort.weights is None else np.asarray(rows[cohort.weights[rows] > 0])
 
 
 def sample_patients(audit: str, cohort: Cohort, rows: Ints, max_notes: int | None, rng: np.random.Generator) -> Ints:
@@ -122,8 +123,7 @@ def _split_rows(cohort: Cohort, split: str, name: str | None) -> Ints:
     if "split" not in cohort.cases.columns:
         return np.zeros(0, dtype=np.int64)
     main = cohort.rows(cohort=name or cohort.names[0])
-    rows: Ints = main[(cohort.cases[main]["split"] == split).fill_null(False).to_numpy()]
-    return rows
+    return counted_rows(cohort, main[(cohort.cases[main]["split"] == split).fill_null(False).to_numpy()])
 
 
 def _some(names: Sequence[str], most: int = 10) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from palpate.results import Estimate
+from palpate.results.verdicts import Answer
 
 UNKNOWN = "unknown"
 _MOST_DIGITS = 6
@@ -74,3 +75,11 @@ def quoted(names: Sequence[str], most: int = 5) -> str:
 def counted(n: int, noun: str, plural: str | None = None) -> str:
     """`1 case`, `1,200 cases`."""
     return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
+
+
+def settled_by(answer: Answer) -> str:
+    """How an unsettled sentence goes on: `; about 1,200 patients would settle it`, or why nothing can be told."""
+    if answer.reason:
+        return f": {answer.reason}"
+    where = "" if answer.where is None else f" in {answer.where}"
+    return f"; about {answer.needed:,} patients{where} would settle it" if answer.needed else ""

@@ -42,7 +42,6 @@ class Operating:
 
     name: ClassVar[str] = "operating"
     unweighted_because: ClassVar[str] = ""
-    weighted_except: ClassVar[str] = "alerts per stay and times"
     metrics: ClassVar[tuple[str, ...]] = (*DECISIONS, *TIMED)
     questions: ClassVar[tuple[str, ...]] = tuple(REQUIREMENTS)
 
@@ -100,6 +99,7 @@ class Operating:
             labels=self.labels,
             most_common=self.most_common,
             event_time=self.event_time,
+            first_alone=self.combine == "first",
         )
         check_days(self._rules, plan.memory.per_day)
         return plan
@@ -194,7 +194,7 @@ class Operating:
                 made = PointRows(writer, part, point.threshold[:, j], members)
                 levels += made.levels(per_day)
                 differences += made.differences(models)
-                alerts = timed_alerts(plan, predictions, point, j, decided.y_true[:, j])
+                alerts = timed_alerts(plan, predictions, point, j, decided)
                 timed = list(alerts.values)
                 over_time = timed_rows(writer, alerts, plan.labels[j], point, predictions.names, models, how)
                 levels += over_time[0]

@@ -198,23 +198,24 @@ def timed_rows(
     levels: list[Estimate] = []
     differences: list[Estimate] = []
     for metric, values in found.values.items():
-        own = _intervals(metric, values, found.patient, how, writer.level)
+        own = _intervals(metric, values, found, how, writer.level)
         levels += [_timed(writer, names[m], metric, label, point.name, each) for m, each in enumerate(own)]
         both = np.stack([paired(values, *pair) for pair in pairs]) if pairs else np.zeros((0, values.shape[1]))
-        for (m, reference), each in zip(pairs, _intervals(metric, both, found.patient, how, writer.level), strict=True):
+        for (m, reference), each in zip(pairs, _intervals(metric, both, found, how, writer.level), strict=True):
             row = _timed(writer, names[m], metric, label, point.name, each, names[reference])
             differences.append(writer.enough(row, each.n_patients, tested=True))
     return levels, differences
 
 
-def _intervals(
-    metric: str, values: Floats, patient: NDArray[np.int64], how: AlertSampling, level: float
-) -> list[MeanInterval]:
+def _intervals(metric: str, values: Floats, found: TimedAlerts, how: AlertSampling, level: float) -> list[MeanInterval]:
+    patient, weight = found.patient, found.weight
     if metric in MEDIANS:
-        return [median_with_interval(each, patient, level=level) for each in values]
+        return [median_with_interval(each, patient, level=level, weight=weight) for each in values]
     if not len(values):
         return []
-    return means_with_intervals(values.T, patient, rng=how.seed, n_replicates=how.n_replicates, level=level)
+    return means_with_intervals(
+        values.T, patient, rng=how.seed, n_replicates=how.n_replicates, level=level, weight=weight
+    )
 
 
 def _timed(

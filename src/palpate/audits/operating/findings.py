@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from scipy.special import ndtri
 
-from palpate.audits.kit.wording import counted, interval, listed, number, percent, quoted
+from palpate.audits.kit.wording import counted, interval, listed, number, percent, quoted, settled_by
 from palpate.audits.operating.answers import REQUIREMENTS, AlertAnalysis
 from palpate.audits.operating.estimates import BENEFIT, NEEDED, PER_100
 from palpate.audits.operating.points import AlertPoint
@@ -49,13 +49,10 @@ def _required(analysis: AlertAnalysis, answer: Answer) -> str:
     size = shown(answer.value)
     if answer.low is not None and answer.high is not None:
         size += f", {analysis.level:.0%} interval {shown(answer.low)} to {shown(answer.high)}"
-    open_ = f": {answer.reason}" if answer.reason else ""
-    if not open_ and answer.needed:
-        open_ = f"; about {answer.needed:,} patients would settle it"
     told = {
         "acceptable": f"{what} of {answer.model}{where} is {bound}, as required ({size})",
         "concern": f"{what} of {answer.model}{where} is not {bound}, as required ({size})",
-        "unsettled": f"whether {what} of {answer.model}{where} is {bound} cannot be told ({size}){open_}",
+        "unsettled": f"whether {what} of {answer.model}{where} is {bound} cannot be told ({size}){settled_by(answer)}",
     }
     sentence = told[answer.verdict if answer.verdict in told else "unsettled"]
     return f"{sentence[0].upper()}{sentence[1:]}."

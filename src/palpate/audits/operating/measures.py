@@ -41,15 +41,17 @@ class Decided(NamedTuple):
     @classmethod
     def of(cls, plan: Plan[AlertPlan], predictions: Predictions, rows: StayRows, combine: str) -> Decided:
         """A stay's risk is the highest of its predictions, or the first; its sampling weight is that of the first."""
-        cases = plan.variants.parent
-        _, stay = np.unique(plan.cohort.stays[cases], return_inverse=True)
-        y_true = np.zeros((stay.max(initial=-1) + 1, len(plan.labels)), np.uint8)
-        # Of all rows: those at the event, which may be the only ones with the label, have no decision any more.
-        np.maximum.at(y_true, stay, plan.cohort.y_true(cases, plan.labels))
+        cases, stays = plan.variants.parent, plan.cohort.stays
+        # Of all rows: those at the event, which may be the only ones with the label, have no decision any more, and
+        # some have no score or no weight.
+        known, whole = np.unique(stays[cases]), np.flatnonzero(np.isin(stays, stays[cases]))
+        y_true = np.zeros((len(known), len(plan.labels)), np.uint8)
+        np.maximum.at(y_true, np.searchsorted(known, stays[whole]), plan.cohort.y_true(whole, plan.labels))
         y_score = np.stack([answers.p for answers in predictions.scored.values()])
         scores = rows.highest(y_score) if combine == "max" else rows.first(y_score)
         first = rows.order[rows.start]
-        return cls(y_true[stay[first]], scores, rows.patient, plan.cohort.weights_of(cases[first]))
+        stay = np.searchsorted(known, stays[cases[first]])
+        return cls(y_true[stay], scores, rows.patient, plan.cohort.weights_of(cases[first]))
 
 
 class AlertSampling(NamedTuple):

@@ -79,21 +79,31 @@ def plan_alerts(
     labels: tuple[str, ...] | None,
     most_common: int,
     event_time: str | None,
+    first_alone: bool,
 ) -> Plan[AlertPlan]:
-    """The held-out cases, then the validation cases, with their stays."""
+    """The held-out cases, then the validation cases, with their stays.
+
+    A case that does not count (its weight is 0, or a model has no score for it) still tells what became of its stay;
+    where the first prediction alone decides, a stay whose first one does not count is left out.
+    """
     which = audited_cohort(AUDIT, cohort, name)
     rows = audited_rows(AUDIT, cohort, which, split)
     chosen = audited_labels(AUDIT, cohort, labels, rows=rows, most_common=most_common)
     validation: Ints = np.setdiff1d(validation_rows(cohort, which), rows)
     every: Ints = np.concatenate([rows, validation])
-    hours = _hours(cohort, every)
-    event = _events(cohort, every, event_time, chosen)
-    positive = cohort.y_true(every, chosen)[:, 0].astype(bool)
-    late = _late(cohort, every, hours, event, positive)
-    held = np.arange(len(every)) < len(rows)
-    audited = _grouped(cohort, every, held & ~late, hours, event)
-    decided = n_distinct(cohort.stays[rows])
+    whole = np.flatnonzero(np.isin(cohort.stays, cohort.stays[every])) if cohort.has_stays else np.sort(every)
+    hours = _hours(cohort, whole)
+    event = _events(cohort, whole, event_time, chosen)
+    late = _late(cohort, whole, hours, event, cohort.y_true(whole, chosen)[:, 0].astype(bool))
     alone = n_distinct(cohort.patients[rows]) == len(rows)
+    if first_alone and hours is not None:
+        first = _grouped(cohort, whole, ~late, hours, None)
+        counts = np.isin(cohort.stays, cohort.stays[np.intersect1d(whole[first.order[first.start]], every)])
+        rows, every = rows[counts[rows]], every[counts[every]]
+    at = np.searchsorted(whole, every)
+    hours, event = (None if each is None else each[at] for each in (hours, event))
+    late, held = late[at], np.arange(len(every)) < len(rows)
+    audited = _grouped(cohort, every, held & ~late, hours, event)
     return Plan(
         cohort,
         Variants.of_cases(every),
@@ -106,7 +116,7 @@ def plan_alerts(
             unit="stays" if cohort.has_stays else "patients" if alone else "cases",
             per_day=_per_day(cohort, which),
             n_late=int((late & held).sum()),
-            n_unpredicted=decided - len(audited.start),
+            n_unpredicted=n_distinct(cohort.stays[rows]) - len(audited.start),
         ),
     )
 

@@ -17,6 +17,7 @@ from palpate.audits.kit.thresholds import Thresholds
 from palpate.audits.operating.plan import AUDIT
 from palpate.errors import ConfigError
 from palpate.stats import capacity_threshold
+from palpate.stats.discrimination import Capacity
 
 Floats = NDArray[np.float64]
 OWN = "own"
@@ -109,7 +110,7 @@ def choose_points(
     where = "the validation split" if on_validation else "the audited cases themselves"
     names = iter(rules.names[1 + len(rules.thresholds) :])
     for share in (*rules.shares, *_shares(rules.per_day, per_day)):
-        found = [[capacity_threshold(column, share, weight=weight) for column in scores.T] for scores in y_score]
+        found = [[_capacity(column, share, weight) for column in scores.T] for scores in y_score]
         points.append(
             AlertPoint(
                 next(names),
@@ -120,6 +121,11 @@ def choose_points(
             )
         )
     return points
+
+
+def _capacity(scores: NDArray[np.float64], share: float, weight: NDArray[np.float64] | None) -> Capacity:
+    """Where everybody can be seen, nobody is left out: not even whose score is below all that were looked at."""
+    return Capacity(0.0, 1.0) if share >= 1.0 else capacity_threshold(scores, share, weight=weight)
 
 
 def _shares(numbers: Iterable[float], per_day: float | None) -> list[float]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from palpate.audits.kit.resampling import FEWEST_FOR_TEST
 from palpate.audits.kit.rows import pairs_of
-from palpate.audits.kit.wording import counted, interval, listed, number, quoted
+from palpate.audits.kit.wording import counted, interval, listed, number, quoted, settled_by
 from palpate.audits.performance.answers import CHANCE, ERROR, PerformanceAnalysis, too_few
 from palpate.audits.performance.risk_facts import risk_facts
 from palpate.results import Estimate, Finding
@@ -87,16 +87,6 @@ def _size(analysis: PerformanceAnalysis, answer: Answer, *, signed: bool = False
     return f"{number(answer.value, signed=signed)}, {analysis.level:.0%} interval {low} to {high}"
 
 
-def _open(answer: Answer) -> str:
-    """What would settle it: `; about 1,200 patients would settle it`, or why it cannot be."""
-    if answer.reason:
-        return f": {answer.reason}"
-    if not answer.needed:
-        return ""
-    where = "" if answer.where is None else f" in {answer.where}"
-    return f"; about {answer.needed:,} patients{where} would settle it"
-
-
 def _separation(analysis: PerformanceAnalysis, answer: Answer) -> str:
     size, of = f"AUROC {_size(analysis, answer)}", _for_label(analysis, answer, "least")
     asked = "better than chance" if analysis.required == CHANCE else f"as required ({analysis.required:g})"
@@ -109,7 +99,7 @@ def _separation(analysis: PerformanceAnalysis, answer: Answer) -> str:
     if answer.verdict == "concern":
         short = "does worse than chance" if analysis.required == CHANCE else f"does not separate patients {asked}"
         return f"{answer.model} {short}{of}: {size}.{labels}"
-    return f"Whether {answer.model} separates patients {asked}{of} cannot be told ({size}){_open(answer)}.{labels}"
+    return f"Whether {answer.model} separates patients {asked}{of} cannot be told ({size}){settled_by(answer)}.{labels}"
 
 
 def _calibration(analysis: PerformanceAnalysis, answer: Answer) -> str:
@@ -125,7 +115,7 @@ def _calibration(analysis: PerformanceAnalysis, answer: Answer) -> str:
         return f"The risks of {answer.model} are off by more than {margin} on average{of}: {size}.{labels}"
     if answer.verdict == "caution":
         return f"The risks of {answer.model} are off{of}; whether by more than {margin} is open: {size}.{labels}"
-    return f"Whether {risks} are off by more than {margin}{of} cannot be told ({size}){_open(answer)}.{labels}"
+    return f"Whether {risks} are off by more than {margin}{of} cannot be told ({size}){settled_by(answer)}.{labels}"
 
 
 def _travel(analysis: PerformanceAnalysis, answer: Answer) -> str:
@@ -147,7 +137,7 @@ def _travel(analysis: PerformanceAnalysis, answer: Answer) -> str:
     if answer.verdict == "caution":
         return f"{answer.model} loses AUROC {where}; whether more than {margin} is open ({size}).{labels}"
     lost = f"Whether {answer.model} loses more than {margin} AUROC {where}"
-    return f"{lost} cannot be told ({size}){_open(answer)}.{labels}"
+    return f"{lost} cannot be told ({size}){settled_by(answer)}.{labels}"
 
 
 _SENTENCES = {"separation": _separation, "calibration": _calibration, "travel": _travel}
@@ -195,7 +185,7 @@ def _pair(analysis: PerformanceAnalysis, effect: Effect, model: str, other: str,
     if effect.verdict == "acceptable":
         most = of and f", most{of}"
         return f"{model} and {other} differ by less than {margin} in AUROC{most}: {size}.{labels}"
-    open_ = "" if answer is None else _open(answer)
+    open_ = "" if answer is None else settled_by(answer)
     worse = f"Whether {model} is worse than {other} by more than {margin} AUROC{of}"
     return f"{worse} cannot be told: {size}{open_}.{labels}"
 

@@ -26,7 +26,6 @@ from palpate.audits.kit.scope import (
     audited_cohort,
     audited_labels,
     audited_rows,
-    counted_rows,
     require_text,
     sample_patients,
 )
@@ -110,7 +109,7 @@ class Robustness:
         if not self.doses or list(self.doses) != sorted(set(self.doses)):
             raise ConfigError("audit 'robustness', option 'doses': give shares of the words, the smallest first")
         seed = int(rng.integers(2**63))
-        audited = counted_rows(cohort, audited_rows(self.name, cohort, main, self.split))
+        audited = audited_rows(self.name, cohort, main, self.split)
         rows = sample_patients(self.name, cohort, audited, self.max_notes, rng)
         labels = audited_labels(
             self.name, cohort, self.labels, rows=rows, most_common=self.most_common, reserved=(ALL_LABELS,)

@@ -124,6 +124,7 @@ class Slices:
             self.correction,
             threshold,
             predictions.ensembles,
+            [label for label in plan.cohort.labels if label not in plan.labels],
         )
         answers = slice_answers(analysis)
         return AuditResult(

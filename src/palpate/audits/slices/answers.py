@@ -41,6 +41,8 @@ class SliceAnalysis:
     correction: str
     thresholds: Thresholds
     ensembles: Mapping[str, Sequence[str]]
+    left_out: Sequence[str]
+    """Labels of the cohort that are not searched."""
 
     @property
     def metric(self) -> str:

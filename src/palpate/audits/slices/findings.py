@@ -102,6 +102,13 @@ def _visible(analysis: SliceAnalysis) -> Iterator[Finding]:
 
 def _limits(analysis: SliceAnalysis) -> Iterator[Finding]:
     sliced = analysis.sliced
+    if analysis.left_out:
+        yield Finding(
+            sentence=f"Slices were searched for {quoted(analysis.labels)} only, not for {quoted(analysis.left_out)} "
+            "(`labels`, `most_common`).",
+            kind="caveat",
+            question="worse",
+        )
     if sliced.rare:
         yield Finding(
             sentence=f"Too few patients have {quoted(sliced.rare)} in their notes: not searched (`smallest`).",

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from palpate.audits.kit.answers import Question
+from palpate.audits.kit.answers import Question, visible_margin
 from palpate.audits.kit.rows import EstimateIndex
 from palpate.audits.kit.thresholds import Thresholds
 from palpate.audits.kit.wording import listed
@@ -124,12 +124,6 @@ class SubgroupAnalysis:
         """What a group is compared with, in words."""
         found = next((contrast for contrast in self.contrasts if contrast.group == group), None)
         return "the reference" if found is None else found.reference
-
-
-def visible_margin(margin: float, row: Estimate) -> float:
-    """The margin, but at most half of the rarer outcome's share: risks of 0 are off by no more than it."""
-    rarer = min(row.n_positive or 0, row.n - (row.n_positive or 0)) / max(row.n, 1)
-    return min(margin, float(f"{rarer / 2.0:.2g}")) or margin
 
 
 def _nothing(question: Question) -> Effect:

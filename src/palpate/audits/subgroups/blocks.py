@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,6 +29,8 @@ from palpate.audits.subgroups.risks import RISK_METRICS, RISKS_COMPARED
 from palpate.results import METRIC_NAMES, Axis, Chart, Column, Estimate, Table
 from palpate.results.blocks import Cell
 
+MANY_GROUPS = 40
+"""Above it, charts begin with the groups that are worst: not all of them are drawn."""
 SHOWN = (*(name for name in METRICS if name != "mean_score"), *RISK_METRICS)
 FAIRNESS_NAMES = {
     "demographic_parity": ("Demographic parity", "equal shares are flagged"),
@@ -58,18 +61,34 @@ def _points(rows: Sequence[Estimate | None]) -> list[dict[str, Any]]:
     return [each for row in rows for each in point(row)]
 
 
+def _charted(analysis: SubgroupAnalysis) -> list[str]:
+    """The groups in their order; those with the largest loss first where a chart can't show all of them."""
+    if len(analysis.groups) <= MANY_GROUPS:
+        return analysis.groups
+    lowest: dict[str, float] = {}
+    for model in analysis.models:
+        for contrast, row in analysis.compared("auroc", model):
+            lowest[contrast.group] = min(lowest.get(contrast.group, math.inf), row.value or 0.0)
+    return sorted(analysis.groups, key=lambda group: lowest.get(group, math.inf))
+
+
+def _worst_first(analysis: SubgroupAnalysis) -> str:
+    return "" if len(analysis.groups) <= MANY_GROUPS else " The groups with the largest loss come first."
+
+
 def _overview(analysis: SubgroupAnalysis) -> Chart:
     find = analysis.estimates.find
     rows = [
         find("auroc", model, label=label, group=group)
         for label in analysis.labels
-        for group in analysis.groups
+        for group in _charted(analysis)
         for model in analysis.models
     ]
     whole = find("auroc", analysis.models[0], label=analysis.labels[0], group=WHOLE)
     return forest(
         "AUROC in each group",
-        f"Bars are {analysis.level:.0%} intervals, each on its own. Groups without enough patients are in the table.",
+        f"Bars are {analysis.level:.0%} intervals, each on its own. Groups without enough patients are in the table."
+        + _worst_first(analysis),
         f"AUROC with interval for {len(analysis.groups)} groups and {len(analysis.models)} models; "
         f"over all cases {number(whole.value if whole else None)} for {analysis.models[0]}.",
         x=Axis(field="value", title="AUROC (0.5 = chance, 1 = perfect)"),
@@ -117,10 +136,13 @@ def _intervals(metrics: Sequence[str]) -> tuple[Column, ...]:
 
 
 def _chart_of_differences(analysis: SubgroupAnalysis) -> Chart:
+    place = {group: k for k, group in enumerate(_charted(analysis))}
     rows = [row for model in analysis.models for _, row in analysis.compared("auroc", model)]
+    rows.sort(key=lambda row: place[row.group])
     return forest(
         f"AUROC of each group less that of {comparison_words(analysis)}",
-        "Intervals hold for all groups at once; one that contains 0 is compatible with no difference.",
+        "Intervals hold for all groups at once; one that contains 0 is compatible with no difference."
+        + _worst_first(analysis),
         "Difference of AUROC between each group and what it is compared with, for each model.",
         x=Axis(field="value", title="Difference of AUROC (negative = worse for this group)"),
         y=Axis(field="group", title="Group"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from palpate.audits.kit.wording import counted, interval, listed, number, percent, quoted
+from palpate.audits.kit.wording import counted, interval, listed, number, percent, quoted, settled_by
 from palpate.audits.subgroups.answers import SubgroupAnalysis
 from palpate.audits.subgroups.estimates import MODEL_GAP
 from palpate.audits.subgroups.plan import Partition
@@ -27,6 +27,7 @@ def subgroup_findings(analysis: SubgroupAnalysis, answers: Sequence[Answer]) -> 
         *_models(analysis),
         *_few(analysis),
         *_missing(analysis),
+        *_spellings(analysis),
         *_threshold(analysis),
         *_labels(analysis),
     )
@@ -54,15 +55,6 @@ def _verdicts(analysis: SubgroupAnalysis, answer: Answer) -> str:
     return f" Of {len(effects)} groups: {listed(told)}."
 
 
-def _open(answer: Answer) -> str:
-    if answer.reason:
-        return f": {answer.reason}"
-    if not answer.needed:
-        return ""
-    where = "" if answer.where is None else f" in {answer.where}"
-    return f"; about {answer.needed:,} patients{where} would settle it"
-
-
 def _group(answer: Answer) -> str:
     return answer.label or answer.where or "a group"
 
@@ -77,7 +69,7 @@ def _compared(analysis: SubgroupAnalysis, answer: Answer, metric: str, worse: st
         "concern": f"{model} {worse} for {group}, by more than {margin} against {against}: {size}",
         "caution": f"{model} {worse} for {group} than for {against}; whether by more than {margin} is open: {size}",
         "unsettled": f"Whether {model} {worse} for {group} by more than {margin} cannot be told ({size})"
-        + _open(answer),
+        + settled_by(answer),
     }
     return f"{told[answer.verdict]}.{_verdicts(analysis, answer)}"
 
@@ -100,7 +92,7 @@ def _risks(analysis: SubgroupAnalysis, answer: Answer) -> str:
         "acceptable": f"The mean risk of {model} is off by less than {margin} in all groups, most for {group} ({size})",
         "concern": f"{too} by more than {margin} for {group}: {size}",
         "caution": f"{too} for {group}; whether by more than {margin} is open: {size}",
-        "unsettled": f"Whether the risks of {model} are {off} for {group} cannot be told ({size}){_open(answer)}",
+        "unsettled": f"Whether the risks of {model} are {off} for {group} cannot be told ({size}){settled_by(answer)}",
     }
     return f"{told[answer.verdict]}.{_verdicts(analysis, answer)}"
 
@@ -180,6 +172,22 @@ def _missing(analysis: SubgroupAnalysis) -> Iterator[Finding]:
                 kind="caveat",
                 question="worse",
             )
+
+
+def _spellings(analysis: SubgroupAnalysis) -> Iterator[Finding]:
+    """Groups of one attribute that differ in case or blanks only."""
+    for partition in analysis.partitions:
+        alike: dict[str, list[str]] = {}
+        for group in partition.groups:
+            alike.setdefault("".join(group.casefold().split()), []).append(group)
+        for names in alike.values():
+            if len(names) > 1:
+                yield Finding(
+                    sentence=f"{quoted(names)} differ in capital letters or blanks only, and are audited as "
+                    f"{len(names)} groups: write them alike if they are one.",
+                    kind="caveat",
+                    question="worse",
+                )
 
 
 def _threshold(analysis: SubgroupAnalysis) -> Iterator[Finding]:

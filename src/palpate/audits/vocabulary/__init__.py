@@ -38,7 +38,7 @@ from palpate.audits.vocabulary.estimates import METRICS, WordRows, vocabulary_ro
 from palpate.audits.vocabulary.findings import vocabulary_findings
 from palpate.audits.vocabulary.frequency import score_schemes
 from palpate.audits.vocabulary.intervals import FEWEST_PATIENTS, Floats
-from palpate.audits.vocabulary.measures import SwapEffects, lay_out, unsettled_words
+from palpate.audits.vocabulary.measures import SwapEffects, lay_out, note_weights, unsettled_words
 from palpate.audits.vocabulary.plan import (
     ALL,
     FIRST,
@@ -105,9 +105,8 @@ class Vocabulary:
     """
 
     name: ClassVar[str] = "vocabulary"
-    unweighted_because: ClassVar[str] = (
-        "a word's score is about notes that contain the word, which are drawn for the word and not for the population"
-    )
+    unweighted_because: ClassVar[str] = ""
+    weighted_except: ClassVar[str] = "how often a word occurs"
     metrics: ClassVar[tuple[str, ...]] = METRICS
     questions: ClassVar[tuple[str, ...]] = ("agreement", "spurious")
     beside_models: ClassVar[tuple[str, ...]] = (CLINICIANS,)
@@ -121,7 +120,8 @@ class Vocabulary:
     min_notes: Count = 20
     """Words are chosen from those that are in at least this many training notes."""
     raters: Annotated[RatingSheet | None, BeforeValidator(as_sheet)] = field(default=None, metadata={"file": "ratings"})
-    """Clinicians' ratings: a file with a column `word` and one column per rater, scores 1 to 5."""
+    """Clinicians' ratings: a file with a column `word` and one column per rater, scores 1 to 5, or as a
+    column `scale` states."""
     filters: Annotated[tuple[Filter, ...], Field(min_length=1)] = ("uniform", "unigram", "context")
     per_filter: Count = 5
     """Substitutes from each filter."""
@@ -229,15 +229,16 @@ class Vocabulary:
         thresholds = decide_thresholds(
             plan, predictions.scored, rule=self._rule, validation=plan.memory.validation, main=swaps.originals
         )
-        effects = SwapEffects(lay_out(swaps, patients), predictions, thresholds, plan.labels)
-        schemes = score_schemes(swaps, patients, effects)
+        weight = note_weights(plan)
+        effects = SwapEffects(lay_out(swaps, patients, weight=weight), predictions, thresholds, plan.labels)
+        schemes = score_schemes(swaps, patients, effects, weight)
         y_true = plan.cohort.y_true(plan.variants.parent[swaps.originals], plan.labels)
         shown = most_frequent_labels(plan.labels, y_true.sum(axis=0, dtype=np.int64), self.labels_shown)
         panel = self._panel(swaps.words, effects.has_score, effects.layout.n_patients_of >= FEWEST_PATIENTS)
         unwanted = unwanted_words(swaps.words, self.unwanted, panel)
         writer = RowWriter(self.name, self.level)
         resampling = Resampling(self.level, self.n_replicates, self.correction, seed=int(rng.integers(2**63)))
-        removals = Removals.of(unwanted, swaps, patients, effects)
+        removals = Removals.of(unwanted, swaps, patients, effects, weight)
         word_rows = WordRows(writer, swaps, effects, removals, self._levels(plan))
         found = vocabulary_rows(word_rows, shown, panel, schemes, WordCorrelations(writer, resampling), self.family)
         analysis = VocabularyAnalysis(

@@ -1,9 +1,9 @@
 """Whether clinicians would endorse what a model reacts to (vocabulary paper, Section 3 and Appendix E.3).
 
-Clinicians rate words from 1 to 5; a word's overall rank is that of its mean rating. A model agrees with them as far as
-the ranks of its sensitivities do, by Spearman's correlation with average ranks. How well the clinicians agree with each
-other is the most that can be asked of a model: Krippendorff's alpha, Kendall's W, and each rater against the mean of
-the others.
+Clinicians rate words, from 1 to 5 unless their sheet states another scale; a word's overall rank is that of its mean
+rating. A model agrees with them as far as the ranks of its sensitivities do, by Spearman's correlation with average
+ranks. How well the clinicians agree with each other is the most that can be asked of a model: Krippendorff's alpha,
+Kendall's W, and each rater against the mean of the others.
 """
 
 from __future__ import annotations
@@ -21,13 +21,11 @@ from palpate.audits.vocabulary.correlations import FEWEST_WORDS, Correlation, Wo
 from palpate.audits.vocabulary.intervals import Floats
 from palpate.audits.vocabulary.measures import rank_words
 from palpate.cases.edits import Ints
-from palpate.perturb.words import Ratings, normalise_word
+from palpate.perturb.words import USUAL_SCALE, Ratings, RatingScale, normalise_word
 from palpate.results import Estimate
 from palpate.stats import kendall_w, krippendorff_alpha, resampled_spearman
 
 CLINICIANS = "clinicians"
-SCALE_MIDDLE = 3.0
-"""Of ratings from 1 to 5."""
 ONE_RATER = "there is only one rater"
 MOST_RATER_REPLICATES = 1_000
 """Resamples for alpha and W, which are slow to compute and need no fine p-values."""
@@ -40,12 +38,13 @@ class RatingSheet:
     words: tuple[str, ...]
     raters: tuple[str, ...]
     scores: tuple[tuple[float | None, ...], ...]
+    scale: RatingScale = USUAL_SCALE
 
     @property
     def ratings(self) -> Ratings:
         """As an array; NaN where a rater gave none."""
         scores = [[np.nan if score is None else score for score in row] for row in self.scores]
-        return Ratings(self.words, self.raters, np.asarray(scores, dtype=np.float64))
+        return Ratings(self.words, self.raters, np.asarray(scores, dtype=np.float64), self.scale)
 
     def not_among(self, words: Sequence[str]) -> list[str]:
         """The rated words that are not among `words`."""
@@ -58,7 +57,7 @@ def as_sheet(value: Any) -> Any:
     if not isinstance(value, Ratings):
         return value
     scores = tuple(tuple(None if np.isnan(x) else float(x) for x in row) for row in value.scores)
-    return RatingSheet(value.words, value.raters, scores)
+    return RatingSheet(value.words, value.raters, scores, value.scale)
 
 
 def ratings_of(ratings: Ratings, words: Sequence[str]) -> Floats:
@@ -89,6 +88,7 @@ class ClinicianPanel:
     """[words] Among the words that are both rated and scored; 1 is the most important."""
     judged: NDArray[np.bool_]
     """[words] Rated and in the notes of enough patients: the words on which a model is held against the clinicians."""
+    scale: RatingScale = USUAL_SCALE
 
     @classmethod
     def of(
@@ -98,13 +98,13 @@ class ClinicianPanel:
         scores = np.where(scored[:, None], ratings_of(ratings, words), np.nan)
         mean = mean_ratings(scores)
         judged = ~np.isnan(mean) & (scored if enough is None else enough)
-        return cls(scores, ratings.raters, mean, rank_words(mean), judged)
+        return cls(scores, ratings.raters, mean, rank_words(mean), judged, ratings.scale)
 
     @property
     def unimportant(self) -> NDArray[np.bool_]:
         """[words] Which words no clinician would use: in the lower half of the rated words, and of the scale."""
         lower = self.rank > (self.rated.sum() + 1) / 2
-        return np.asarray(lower & (self.mean < SCALE_MIDDLE))
+        return np.asarray(lower & (self.mean < self.scale.middle))
 
     @property
     def rated(self) -> NDArray[np.bool_]:

@@ -39,11 +39,14 @@ class SchemeScores:
         return {(model, name): rank_words(self.sensitivity[name][model]) for model in models for name in self.names}
 
 
-def score_schemes(swaps: Swaps, patients: Ints, effects: SwapEffects) -> SchemeScores:
+def score_schemes(swaps: Swaps, patients: Ints, effects: SwapEffects, weight: Floats | None = None) -> SchemeScores:
     """The audit's own scheme, and the other one where it was planned."""
     layouts = [effects.layout]
     if np.any(swaps.scheme == 1):
-        layouts = [lay_out(in_both_schemes(swaps), patients), lay_out(swaps, patients, scheme=1)]
+        layouts = [
+            lay_out(in_both_schemes(swaps), patients, weight=weight),
+            lay_out(swaps, patients, scheme=1, weight=weight),
+        ]
     scores = []
     for layout in layouts:
         sums = replace(effects, layout=layout).overall()

@@ -42,8 +42,11 @@ class PatientSums(NamedTuple):
 
     total: Floats
     notes: Floats
+    """Or their sampling weights, by which the totals are weighted too."""
     word: Ints
     n_words: int
+    counted: Floats | None = None
+    """With sampling weights, how many notes they are."""
 
 
 class Moments(NamedTuple):
@@ -52,13 +55,18 @@ class Moments(NamedTuple):
     value: Floats
     n_patients: Floats
     n_effective: Floats
-    """As many patients of one note each would say as much as these, some of whom have more notes than others."""
+    """As many patients of one note each would say as much as these, some of whom have more notes, or weight, than
+    others."""
     n_moved: Floats
     size: Floats
     """The mean change of the patients whose prediction moved."""
     error: Floats
     skewness: Floats
     """Of the mean: that of the patients over the root of their number."""
+    share_moved: Floats
+    """Of the patients whose prediction moved; with weights, of the notes if that is more."""
+    kept: Floats
+    """The share of the patients that unequal weights leave (Kish); 1 without weights."""
 
 
 def moments(sums: PatientSums) -> Moments:
@@ -73,11 +81,16 @@ def moments(sums: PatientSums) -> Moments:
     value = _ratio(by_word(sums.total), n_notes)
     residual = np.where(has_note, sums.total - np.nan_to_num(value)[sums.word] * sums.notes, 0.0)
     second, third = by_word(residual**2), by_word(residual**3)
-    error = np.sqrt(second * _ratio(n, n - 1.0)) / np.maximum(n_notes, 1.0)
+    error = np.sqrt(second * _ratio(n, n - 1.0)) / np.where(n_notes > 0, n_notes, 1.0)
     adjusted = np.sqrt(n * np.maximum(n - 1.0, 0.0)) * _ratio(np.ones_like(n), n - 2.0)
     skewness = np.nan_to_num(_ratio(third, second**1.5) * adjusted)
     own = np.abs(_ratio(sums.total, sums.notes))
     effective = np.nan_to_num(_ratio(n_notes**2, by_word(sums.notes**2)))
+    share, kept = _ratio(n_moved, n), np.ones_like(n)
+    if sums.counted is not None:
+        share = np.fmax(share, _ratio(by_word(np.where(moved, sums.notes, 0.0)), n_notes))
+        equal = np.nan_to_num(_ratio(by_word(sums.counted) ** 2, by_word(sums.counted**2)))
+        kept = np.minimum(np.where(equal > 0, effective / np.where(equal > 0, equal, 1.0), 1.0), 1.0)
     return Moments(
         value,
         n,
@@ -86,6 +99,8 @@ def moments(sums: PatientSums) -> Moments:
         np.nan_to_num(_ratio(by_word(np.where(moved, own, 0.0)), n_moved)),
         error,
         skewness,
+        share,
+        kept,
     )
 
 
@@ -117,8 +132,9 @@ def rate_interval(found: Moments, level: Floats | float) -> Interval:
     """Of shares of flipped decisions: Wilson's, for the number of patients with one note who would vary as much."""
     q = _quantile(found, level)
     share = np.clip(found.value, 0.0, 1.0)
-    effective = np.minimum(_ratio(share * (1.0 - share), found.error**2), found.n_patients)
-    low, high = _wilson(share, np.where(effective > 0, effective, found.n_patients), q)
+    n = found.n_patients * found.kept
+    effective = np.minimum(_ratio(share * (1.0 - share), found.error**2), n)
+    low, high = _wilson(share, np.where(effective > 0, effective, n), q)
     return _defined(found, np.where(found.n_moved < FEWEST_MOVED, 0.0, low), high)
 
 
@@ -149,7 +165,7 @@ def one_sided(level: Floats | float) -> Floats:
 def _unmoved(found: Moments, q: Floats, strongest: float = 0.0) -> Floats:
     """The largest mean change that is plausible where few patients' predictions moved."""
     strongest = max(strongest, strongest_change(found))
-    share = _wilson(_ratio(found.n_moved, found.n_patients), found.n_patients, q)[1]
+    share = _wilson(found.share_moved, found.n_patients * found.kept, q)[1]
     return np.asarray(share * np.maximum(found.size, strongest))
 
 

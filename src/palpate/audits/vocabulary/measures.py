@@ -6,7 +6,8 @@ it. The same means are taken of the signed change, f(g(x)) - f(x), which is posi
 is replaced, and of whether the decision flips; and all of them within one filter.
 
 A swap outside the model's window changes nothing, and its 0 stays in the mean: the model can't react to what it can't
-read. Intervals are about other patients; the substitutes are held fixed.
+read. Intervals are about other patients; the substitutes are held fixed. With sampling weights, a note counts by its
+weight in the mean over the notes that contain a word.
 """
 
 from __future__ import annotations
@@ -56,6 +57,8 @@ class _Pool(NamedTuple):
     size: Floats
     slot: Ints
     """Of each cell: its word and patient."""
+    weight: Floats
+    """Of each cell: that of its note."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,12 +77,17 @@ class SwapLayout:
     n_words: int
     n_patients: int
     notes: Floats
-    """[pool, slot] how many notes stand behind each sum."""
+    """[pool, slot] how many notes stand behind each sum, or their sampling weights."""
+    counted: Floats | None = None
+    """With sampling weights, [pool, slot] how many notes there are."""
+    swap_weight: Floats | None = None
+    """With sampling weights, the weight of each swap's note."""
 
     @cached_property
     def n_notes(self) -> Ints:
         """[pool, word] notes that each score rests on."""
-        counts = [np.bincount(self.slot_word, weights=notes, minlength=self.n_words) for notes in self.notes]
+        every = self.notes if self.counted is None else self.counted
+        counts = [np.bincount(self.slot_word, weights=notes, minlength=self.n_words) for notes in every]
         return np.rint(counts).astype(np.int64)
 
     @cached_property
@@ -92,14 +100,26 @@ class SwapLayout:
         """[words] swaps that were made."""
         return np.bincount(self.swap_word, minlength=self.n_words)
 
+    @property
+    def swap_mass(self) -> Floats | Ints:
+        """[words] swaps that were made, or their weights."""
+        if self.swap_weight is None:
+            return self.n_swaps
+        return np.bincount(self.swap_word, weights=self.swap_weight, minlength=self.n_words)
+
     def sums(self, values: Floats, *, of_any: bool = False) -> Floats:
         """[pool, slot] sums over a patient's notes of the mean over a note's swaps, or of whether any is above 0."""
         out = np.zeros(self.notes.shape)
         for k, pool in enumerate(self.pools):
             total = np.bincount(pool.cell, weights=values[pool.rows], minlength=len(pool.size))
             note = (total > 0).astype(np.float64) if of_any else total / pool.size
-            out[k] = np.bincount(pool.slot, weights=note, minlength=len(self.slot_word))
+            out[k] = np.bincount(pool.slot, weights=note * pool.weight, minlength=len(self.slot_word))
         return out
+
+    def patient_sums(self, total: Floats, pool: int) -> PatientSums:
+        """What intervals are made from, for sums [slot] of one pool."""
+        counted = None if self.counted is None else self.counted[pool]
+        return PatientSums(total, self.notes[pool], self.slot_word, self.n_words, counted)
 
     def means(self, sums: Floats) -> Floats:
         """[..., pool, word] from [..., pool, slot]; NaN where a word has no note."""
@@ -125,8 +145,19 @@ def in_both_schemes(swaps: Swaps) -> Swaps:
     return replace(swaps, **{name: getattr(swaps, name)[kept] for name in columns})
 
 
-def lay_out(swaps: Swaps, patients: Ints, *, scheme: int = 0) -> SwapLayout:
-    """Sort the swaps of one scheme; `patients` is the patient of each row of the cohort."""
+def note_weights(plan: Plan[PlannedSwaps]) -> Floats | None:
+    """[row of the cohort] sampling weights, with a mean of 1 among the swapped notes; None where they are equal."""
+    rows = np.unique(plan.memory.swaps.note)
+    weight = plan.cohort.weights_of(rows)
+    if weight is None:
+        return None
+    every = np.zeros(len(plan.cohort))
+    every[rows] = weight
+    return every
+
+
+def lay_out(swaps: Swaps, patients: Ints, *, scheme: int = 0, weight: Floats | None = None) -> SwapLayout:
+    """Sort the swaps of one scheme; `patients` and `weight` are of each row of the cohort."""
     rows = np.flatnonzero(swaps.scheme == scheme)
     word, note, number = swaps.word[rows], swaps.note[rows], swaps.filter[rows]
     original = swaps.original[note]
@@ -137,11 +168,13 @@ def lay_out(swaps: Swaps, patients: Ints, *, scheme: int = 0) -> SwapLayout:
     patient_of[np.unique(note)] = patient
     n_patients = int(patient.max()) + 1 if len(patient) else 0
     slots, slot_of_swap = np.unique(word * max(n_patients, 1) + patient_of[note], return_inverse=True)
+    own = np.ones(len(rows)) if weight is None else weight[note]
     pools = tuple(
-        _pool(np.flatnonzero(chosen), word * len(patients) + note, slot_of_swap)
+        _pool(np.flatnonzero(chosen), word * len(patients) + note, slot_of_swap, own)
         for chosen in (np.ones(len(rows), dtype=bool), *(number == k for k in range(len(swaps.filters))))
     )
-    notes = np.stack([np.bincount(pool.slot, minlength=len(slots)).astype(np.float64) for pool in pools])
+    counted = np.stack([np.bincount(pool.slot, minlength=len(slots)).astype(np.float64) for pool in pools])
+    mass = [np.bincount(pool.slot, weights=pool.weight, minlength=len(slots)) for pool in pools]
     return SwapLayout(
         pools=pools,
         variant=swaps.variant[rows],
@@ -151,13 +184,15 @@ def lay_out(swaps: Swaps, patients: Ints, *, scheme: int = 0) -> SwapLayout:
         slot_patient=slots % max(n_patients, 1),
         n_words=len(swaps.words),
         n_patients=n_patients,
-        notes=notes,
+        notes=counted if weight is None else np.stack(mass),
+        counted=None if weight is None else counted,
+        swap_weight=None if weight is None else own,
     )
 
 
-def _pool(rows: Ints, key: Ints, slot: Ints) -> _Pool:
+def _pool(rows: Ints, key: Ints, slot: Ints, weight: Floats) -> _Pool:
     _, first, cell, size = np.unique(key[rows], return_index=True, return_inverse=True, return_counts=True)
-    return _Pool(rows, cell.astype(np.int64), size.astype(np.float64), slot[rows][first])
+    return _Pool(rows, cell.astype(np.int64), size.astype(np.float64), slot[rows][first], weight[rows][first])
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,16 +268,18 @@ class SwapEffects:
     def outside(self) -> Floats:
         """[model, word] share of the swaps that lie outside the model's window; NaN where a word has no swap."""
         layout, scored = self.layout, self.predictions.scored
-        n = layout.n_swaps
+        n, weight = layout.swap_mass, layout.swap_weight
         shares = np.full((len(scored), layout.n_words), np.nan)
         for m, answers in enumerate(scored.values()):
-            unseen = np.bincount(layout.swap_word[~answers.seen[layout.variant]], minlength=layout.n_words)
+            out = ~answers.seen[layout.variant]
+            own = None if weight is None else weight[out]
+            unseen = np.bincount(layout.swap_word[out], weights=own, minlength=layout.n_words)
             np.divide(unseen, n, out=shares[m], where=n > 0)
         return append_ensembles(shares, self.predictions)
 
     def outside_overall(self) -> dict[str, float]:
         """The share of all swaps that each compared model can't see; nothing where there is no swap."""
-        n = self.layout.n_swaps
+        n = self.layout.swap_mass
         if not n.sum():
             return {}
         shares = np.nan_to_num(self.outside()) @ n / n.sum()
@@ -272,8 +309,7 @@ def score_words(label: str, sums: Floats, layout: SwapLayout, level: Floats | fl
     ends = np.full((2, *value.shape), np.nan)
     ranks = np.full((3, len(value), layout.n_words), np.nan)
     for m, k, j in np.ndindex(value.shape[:3]):
-        total, notes = np.nan_to_num(sums[m, k, j]), layout.notes[j]
-        found = moments(PatientSums(total, notes, layout.slot_word, layout.n_words))
+        found = moments(layout.patient_sums(np.nan_to_num(sums[m, k, j]), j))
         enough = (found.n_patients >= FEWEST_PATIENTS) & ~np.isnan(value[m, k, j])
         ends[:, m, k, j] = np.where(enough, _INTERVALS[MEASURES[k]](found, level), np.nan)
         if (k, j) == (0, 0):
@@ -306,7 +342,7 @@ def unsettled_words(
     the interval of its rank lies wholly within the first `top` or wholly behind them. A word without swaps is settled:
     more notes can't help. A word whose interval can't be computed is not.
     """
-    layout = lay_out(plan.memory.swaps, plan.cohort.patients)
+    layout = lay_out(plan.memory.swaps, plan.cohort.patients, weight=note_weights(plan))
     no_thresholds = Thresholds(np.full((len(predictions.scored), len(plan.labels)), np.nan), {})
     effects = SwapEffects(layout, predictions, no_thresholds, plan.labels)
     scores = score_words(effects.overall_label, effects.overall()[effects.compared, :1, :1], layout, level)

@@ -17,7 +17,6 @@ import numpy as np
 from palpate.audits.vocabulary.intervals import (
     FEWEST_PATIENTS,
     Floats,
-    PatientSums,
     change_interval,
     moments,
     strongest_change,
@@ -35,9 +34,11 @@ class Removals(NamedTuple):
     effects: SwapEffects
 
     @classmethod
-    def of(cls, words: Ints, swaps: Swaps, patients: Ints, effects: SwapEffects) -> Removals:
-        """From all swaps and what they did; `patients` is the patient of each row of the cohort."""
-        return cls(words, replace(effects, layout=lay_out(swaps, patients, scheme=REMOVED)))
+    def of(
+        cls, words: Ints, swaps: Swaps, patients: Ints, effects: SwapEffects, weight: Floats | None = None
+    ) -> Removals:
+        """From all swaps and what they did; `patients` and `weight` are of each row of the cohort."""
+        return cls(words, replace(effects, layout=lay_out(swaps, patients, scheme=REMOVED, weight=weight)))
 
     @property
     def n_notes(self) -> Ints:
@@ -64,8 +65,7 @@ def score_removals(
     """
     out = np.full((3, len(removed), layout.n_words), np.nan)
     for m, (own, others) in enumerate(zip(removed[:, 0, 0], swapped[:, 0, 0], strict=True)):
-        found = moments(PatientSums(own, layout.notes[0], layout.slot_word, layout.n_words))
-        among = moments(PatientSums(others, swaps.notes[0], swaps.slot_word, swaps.n_words))
+        found, among = moments(layout.patient_sums(own, 0)), moments(swaps.patient_sums(others, 0))
         ends = change_interval(found, level, strongest=strongest_change(among))
         enough = found.n_patients >= FEWEST_PATIENTS
         out[:, m] = found.value, *(np.where(enough, end, np.nan) for end in ends)

@@ -58,19 +58,18 @@ def export_meds(
     labels = tuple(chosen["labels"])
     cases = read_training_cohort(cohort)
     name = _label(cases, label, cohort)
-    column = labels.index(name) if name in labels else 0 if len(labels) == 1 else None
-    if column is None:
+    if name not in labels and len(labels) > 1:
         raise ConfigError(
             f"model '{chosen['name']}' does not predict '{name}'", hint=f"it predicts {', '.join(labels)}"
         )
-    scores = directory.read_scores(chosen["name"])
+    scores = directory.read_scores(chosen["name"], name)
     if scores is None or not scores.height:
         raise RunError("the run has no scores of the cohort's own cases", file=run, hint="run the audit `performance`")
     cut = threshold if threshold is not None else chosen.get("threshold") or _THRESHOLD
     wanted = cases.cases["case_id"][_rows(cases, manifest, split, cohort)]
     kept = scores["case_id"].is_in(wanted.implode())
     left_out = scores.filter(~kept & scores["case_id"].is_in(cases.cases["case_id"].implode()))["case_id"].n_unique()
-    frame = _frame(cases, name, scores.filter(kept), column, cut, cohort)
+    frame = _frame(cases, name, scores.filter(kept), cut, cohort)
     with replacing(out) as scratch:
         frame.write_parquet(scratch)
     return MedsExport(frame, left_out)
@@ -108,7 +107,7 @@ def _label(cohort: Cohort, name: str | None, file: Path) -> str:
     raise ConfigError("which label?", file=file, hint=f"choose one with --label: {', '.join(cohort.labels)}")
 
 
-def _frame(cohort: Cohort, label: str, scores: pl.DataFrame, column: int, threshold: float, file: Path) -> pl.DataFrame:
+def _frame(cohort: Cohort, label: str, scores: pl.DataFrame, threshold: float, file: Path) -> pl.DataFrame:
     """The table in MEDS's columns, sorted by subject and time."""
     if "time" not in cohort.cases.columns:
         raise CohortError("the cohort has no times of prediction", file=file, hint="name the column with `time:`")
@@ -120,11 +119,12 @@ def _frame(cohort: Cohort, label: str, scores: pl.DataFrame, column: int, thresh
     y = cohort.y_true(np.arange(len(cohort)), [label])[:, 0]
     own = cohort.cases.select("case_id", pl.col("time").cast(pl.Datetime("us")).alias("prediction_time"))
     own = own.with_columns(subject.alias("subject_id"), pl.Series("boolean_value", y).cast(pl.Boolean))
-    p = pl.Series("predicted_boolean_probability", scores["p"].to_numpy()[:, column])
-    scored = scores.select("case_id").with_columns(p).unique("case_id", maintain_order=True)
+    scored = scores.select("case_id", predicted_boolean_probability="p").unique("case_id", maintain_order=True)
     whole = own.join(scored, on="case_id").sort("subject_id", "prediction_time")
     if not whole.height:
         raise CohortError(
             "the run scored none of these cases", file=file, hint="give the run's own cohort, or `--split all`"
         )
-    return whole.with_columns(predicted_boolean_value=pl.col(p.name) >= threshold).select(*MEDS_PREDICTIONS)
+    return whole.with_columns(predicted_boolean_value=pl.col("predicted_boolean_probability") >= threshold).select(
+        *MEDS_PREDICTIONS
+    )

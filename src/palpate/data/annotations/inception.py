@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from palpate.data.annotations import uima_cas, webanno
 from palpate.data.annotations.webanno import CURATED, Document
+from palpate.data.tables.growth import refuse_growth
 from palpate.errors import CohortError
 
 FORMATS = (".tsv", ".json", ".xmi", ".zip")
@@ -106,15 +107,18 @@ def _projects_in(place: Traversable, path: Path) -> list[Export]:
 
 def _zipped(content: bytes, path: Path) -> Traversable:
     try:
-        return zipfile.Path(zipfile.ZipFile(io.BytesIO(content)))
-    except zipfile.BadZipFile:
+        packed = zipfile.ZipFile(io.BytesIO(content))
+    except (zipfile.BadZipFile, NotImplementedError, ValueError):
         raise CohortError("the file is not a zip file", file=path, hint="download the export again") from None
+    refuse_growth(path, len(content), sum(one.file_size for one in packed.infolist()))  # no more of each is unpacked
+    return zipfile.Path(packed)
 
 
 def _bytes(file: Traversable, path: Path) -> bytes:
     try:
         return file.read_bytes()
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError):  # RuntimeError: it needs a password
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, ValueError):
+        # RuntimeError: it needs a password.
         problem = "the file is damaged, or needs a password"
         raise CohortError(problem, file=path, hint="download the export again, or unpack it first") from None
 

@@ -25,7 +25,7 @@ from palpate.data.annotations import (
     check_offsets,
     place_of,
 )
-from palpate.errors import CohortError
+from palpate.errors import CohortError, parse_json
 from palpate.files import write_atomically
 
 DATA, PREDICTIONS = "data", "predictions"
@@ -90,7 +90,7 @@ def read_chart(file: str | Path) -> AnnotatedChart:
     """Read one chart from its JSON file."""
     path = Path(file)
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = parse_json(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise CohortError("file not found", file=path) from None
     except json.JSONDecodeError as error:

@@ -17,7 +17,7 @@ import polars as pl
 from palpate.cases import columns
 from palpate.cases.columns import ColumnCheck, missing_column
 from palpate.data.tables.formats import format_of
-from palpate.errors import CohortError
+from palpate.errors import CohortError, parse_json
 from palpate.perturb.characteristics.review import MARKS, AlterationReview
 from palpate.privacy import hides
 
@@ -91,7 +91,7 @@ def read_review(path: Path) -> AlterationReview:
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        saved = json.loads(path.read_text(encoding="utf-8-sig"))
+        saved = parse_json(path.read_text(encoding="utf-8-sig"))
     except OSError:
         raise CohortError("the file can't be read", file=path, hint="check the path and its permissions") from None
     except ValueError:  # also what is not UTF-8

@@ -43,7 +43,7 @@ def read_json(content: bytes, file: Path) -> Document:
         # The parser names no errors of its own, and their messages may quote a note.
         hint = "export as UIMA CAS JSON, UIMA CAS XMI or WebAnno TSV v3.3"
         raise CohortError("the file is not UIMA CAS JSON", file=file, hint=hint) from None
-    return _document(cas, file)
+    return _document(cas, file)._replace(raw=content)
 
 
 def read_xmi(content: bytes, type_system: bytes | None, file: Path) -> Document:

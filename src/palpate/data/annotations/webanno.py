@@ -52,13 +52,15 @@ class LayerSpan(NamedTuple):
     features: dict[str, str | None]
 
 
-@hides("text")
+@hides("text", "raw")
 class Document(NamedTuple):
     """A file: its text, with blanks in the gaps between sentences, and its spans."""
 
     text: str
     layers: tuple[Layer, ...]
     spans: tuple[LayerSpan, ...]
+    raw: bytes | None = None
+    """The file itself, where it is UIMA CAS JSON: it can be changed and keeps what palpate does not read."""
 
 
 class _Line(NamedTuple):

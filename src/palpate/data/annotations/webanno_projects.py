@@ -131,7 +131,7 @@ def import_evidence(
     chart: ChartIs = "document",
 ) -> ImportedEvidence:
     """The spans of one annotator, or the curated ones (`CURATION_USER`), as evidence for the documents."""
-    read = _of_annotator(folder, annotator)
+    read = read_annotator(folder, annotator)
     known, name = choose_feature(read, layer, feature, folder)
     cases: dict[str, list[AnnotatedDocument]] = {}
     for one in read:
@@ -145,7 +145,7 @@ def import_evidence(
         codes: set[str] = set()
         for one, at in zip(documents, joined.starts, strict=True):
             notes.append((case_id, one.document, "", at, at + len(one.content.text)))
-            for a in _annotations(one, known, name, code_system):
+            for a in annotations_in(one, known, name, code_system):
                 codes.add(a.code)
                 place = (case_id, a.code, at + a.begin, at + a.end)
                 evidence.append((*place, one.document, code_system, None, a.type))
@@ -177,7 +177,7 @@ class _Project:
         by_project = [projects.index(project) for project, _ in self._keys]
         self._chart = np.arange(len(self._keys)) if chart == "document" else np.asarray(by_project)
         marked = {
-            (one.annotator, number[one.project, one.document]): _annotations(one, *field, "ICD-10-CM") for one in read
+            (one.annotator, number[one.project, one.document]): annotations_in(one, *field, "ICD-10-CM") for one in read
         }
         self._codes = sorted({a.code for some in marked.values() for a in some})
         self._marked = marked
@@ -227,7 +227,7 @@ class _Project:
         return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-def _of_annotator(folder: Path, annotator: str | None) -> list[AnnotatedDocument]:
+def read_annotator(folder: Path, annotator: str | None) -> list[AnnotatedDocument]:
     """The documents of the named annotator, or of the only one."""
     if annotator == webanno.CURATED[0]:
         return read_projects(folder, curated=True)
@@ -241,7 +241,7 @@ def _of_annotator(folder: Path, annotator: str | None) -> list[AnnotatedDocument
     return [one for one in read if annotator in (None, one.annotator)]
 
 
-def _annotations(one: AnnotatedDocument, layer: str, feature: str, code_system: str) -> Iterable[Annotation]:
+def annotations_in(one: AnnotatedDocument, layer: str, feature: str, code_system: str) -> Iterable[Annotation]:
     """The codes in a document; none if it does not have the layer."""
     if not any(known.name == layer and feature in known.columns for known in one.content.layers):
         return ()

@@ -226,6 +226,7 @@ def _cases(films: pl.DataFrame, labels: tuple[str, ...], options: DicomOptions) 
     if options.per == "film":
         frame = films.with_columns(case_id="film", image="path", n_films=pl.lit(1))
     else:
+        _refuse_shared(films)
         first = [
             pl.col(name).drop_nulls().first() for name in ("time", "age", "gender", "portable", "scanner", "modality")
         ]
@@ -237,3 +238,17 @@ def _cases(films: pl.DataFrame, labels: tuple[str, ...], options: DicomOptions) 
             n_films=pl.len(),
         ).with_columns(case_id="study")  # fmt: skip
     return frame.with_columns(normal_gender()).select("case_id", "patient_id", "time", "image", *ATTRIBUTES, *labels)
+
+
+def _refuse_shared(films: pl.DataFrame) -> None:
+    """Refuse a study whose films are of several patients; their ids are not quoted, since they may be names."""
+    several = films.filter(pl.col("patient_id").n_unique().over("study") > 1)
+    if not several.height:
+        return
+    study = several.filter(pl.col("study") == several["study"][0]).sort("file")
+    one, other = study.unique("patient_id", keep="first", maintain_order=True)["file", "path"].rows()[:2]
+    problem = (
+        f"the film has the study of {one[0]}, but another PatientID ({several['study'].n_unique():,} such studies)"
+    )
+    hint = "correct PatientID or StudyInstanceUID, or take each film as a case with `--set per=film`"
+    raise CohortError(problem, file=Path(other[1]), hint=hint)

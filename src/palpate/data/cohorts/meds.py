@@ -82,7 +82,7 @@ def build_meds(
         open_events(hospital, files)
         _stage(hospital, frame, chosen)
         frame, flow = _known(hospital, frame, flow, source)
-        joined = _notes(hospital, chosen, source)
+        joined, noted = _notes(hospital, chosen, source)
         if joined is not None:
             whole = frame.join(joined.texts, on="case_id", maintain_order="left")
             reason = "no note by the prediction time"
@@ -102,7 +102,7 @@ def build_meds(
     facts = (*cohort.facts, "times have no time zone and are compared as they are; the prediction time is included")
     return BuiltCohort(
         Cohort(cohort.cases, cohort.labels, cohort.y, cohort.attributes, facts),
-        (start, *flow, *several, step, *last),
+        (*noted, start, *flow, *several, step, *last),
         tables,
     )
 
@@ -179,17 +179,26 @@ def _known(
     return kept, flow
 
 
-def _notes(hospital: Hospital, options: MedsOptions, source: Path) -> Joined | None:
-    """The texts of the cases; None where there are none, or none are wanted."""
+def _notes(hospital: Hospital, options: MedsOptions, source: Path) -> tuple[Joined | None, list[FlowStep]]:
+    """The texts of the cases, None where there are none or none are wanted; and how many notes have a time."""
     if options.text == "leave":
-        return None
+        return None, []
     hospital.progress("choosing notes")
     settings = {"codes": pattern(options.notes) or "", "window_days": options.window_days, "last": options.last}
     hospital.run("meds", settings)
-    if hospital.frame("SELECT count(*) AS n FROM notes").item():
-        return join_texts(hospital)
+    n, who, n_timed, who_timed = hospital.frame(
+        "SELECT count(*) AS n, count(DISTINCT subject_id) AS who, count(time) AS n_timed, "
+        "count(DISTINCT subject_id) FILTER (time IS NOT NULL) AS who_timed FROM notes"
+    ).row(0)
+    timed = FlowStep("notes with a time", n_timed, who_timed, n - n_timed, "the event has no time")
+    noted = [FlowStep("notes", n, who), timed] if n else []
+    if n_timed:
+        return join_texts(hospital), noted
     if options.text == "auto" and options.notes == NOTES:
-        return None
+        return None, noted
+    if noted:
+        problem = f"none of the {n:,} notes has a time"
+        raise CohortError(problem, file=source, hint="write the times of notes, or use `--set text=leave`")
     found = hospital.frame(
         "SELECT code FROM events WHERE text_value IS NOT NULL GROUP BY code ORDER BY count(*) DESC, code LIMIT 5"
     )["code"].to_list()

@@ -40,6 +40,10 @@ _NOTE_STEPS = {
     "blank": ("notes with text", "the note is blank"),
     "undated": ("notes with a date", "the note has no date"),
 }
+_SHIFTED = (
+    "times are of the day before or after their dates, as where a server keeps UTC; "
+    "the times are compared with times, and the dates where only days are known"
+)
 
 
 class OmopOptions(RecordOptions):
@@ -116,7 +120,7 @@ def _stage(hospital: OmopHospital, source: Source, options: OmopOptions, concept
     more = {"titles": pattern(options.titles), "concepts": list(concepts), "descendants": options.descendants}
     more["race"] = options.race
     hospital.run("omop", {**settings, **more})
-    zoned, astray = _refuse_mixed_zones(hospital)
+    zoned, astray, shifted = _refuse_mixed_zones(hospital)
     if options.outcome == "condition" and not hospital.frame("SELECT count(*) AS n FROM conditions").item():
         problem = f"nobody has one of the conditions {', '.join(options.conditions)}"
         hint = "check the concept ids, or add their descendants with `--set descendants=true`"
@@ -127,12 +131,14 @@ def _stage(hospital: OmopHospital, source: Source, options: OmopOptions, concept
     facts.append("dates without a time of day are compared by day; midnight counts as no time of day")
     facts += ["times have offsets from UTC and are compared in UTC"] if zoned else []
     facts += [f"{astray:,} times were of another day than their dates; the dates are used"] if astray else []
+    facts += [f"{shifted:,} {_SHIFTED}"] if shifted else []
     periods = there[PERIOD.name] and options.observation != "ignore"
     return Records(shown(source), there[PERSON.name], periods, _NOTE_STEPS, "rows of VISIT_OCCURRENCE", tuple(facts))
 
 
-def _refuse_mixed_zones(hospital: OmopHospital) -> tuple[bool, int]:
-    """Whether times have offsets from UTC, and how many are not used because they stray from their dates.
+def _refuse_mixed_zones(hospital: OmopHospital) -> tuple[bool, int, int]:
+    """Whether times have offsets from UTC, how many are not used because they stray from their dates, and how many are
+    of the day before or after.
 
     Times with an offset beside others without one can't be compared.
     """
@@ -141,15 +147,15 @@ def _refuse_mixed_zones(hospital: OmopHospital) -> tuple[bool, int]:
     found = hospital.frame(
         "SELECT coalesce(bool_or(told.zoned), false) AS zoned, "
         "coalesce(bool_or(told.timed AND NOT told.zoned), false) AS bare, "
-        "count(*) FILTER (told.astray) AS astray "
+        "count(*) FILTER (told.astray) AS astray, count(*) FILTER (told.wall::DATE <> told.day) AS shifted "
         f"FROM ({' UNION ALL '.join(parts)})"
     )
-    zoned, bare, astray = found.row(0)
+    zoned, bare, astray, shifted = found.row(0)
     if zoned and bare:
         problem = "some times have an offset from UTC, such as -05:00 or Z, and others have none"
         hint = "write all times in one way, or leave out the columns that end in _datetime"
         raise CohortError(problem, file=hospital.folder, hint=hint)
-    return bool(zoned), int(astray)
+    return bool(zoned), int(astray), int(shifted)
 
 
 def _check_periods(hospital: OmopHospital, *, merge: bool) -> None:

@@ -26,8 +26,8 @@ from palpate.registry import optional
 if TYPE_CHECKING:
     import duckdb
 
-SUFFIXES = (".parquet", ".csv", ".csv.gz")
-MEMORY_LIMIT = "2200MB"
+SUFFIXES = (".parquet", ".csv", ".csv.gz", ".tsv", ".tsv.gz")
+MEMORY_LIMIT = "1500MB"
 LONGEST_ROW = 16 * 2**20
 _LONGEST_HEADER = 2**16
 TYPES: dict[str, pl.DataType] = {
@@ -300,7 +300,7 @@ def _duckdb() -> Any:
 
 
 def find_table(folder: Path, table: SourceTable) -> Path:
-    """The file of a table, whose name may be in any case; Parquet before CSV before gzipped CSV."""
+    """The file of a table, whose name may be in any case; Parquet before CSV and TSV, gzipped ones last."""
     places = _places(folder, table)
     for suffix in SUFFIXES:
         for place in places:

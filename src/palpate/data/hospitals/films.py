@@ -24,7 +24,23 @@ _TAGS = (
     "NumberOfFrames", "BurnedInAnnotation", "Rows", "Columns", "SamplesPerPixel", "BitsAllocated",
     "PhotometricInterpretation", "SpecificCharacterSet",
 )  # fmt: skip
-_PORTABLE = re.compile(r"\b(?:portable|port|mobile|bedside|bed side)\b", re.IGNORECASE)
+_BESIDE = (
+    r"chest|thorax|cxr|abdomen|abd|kub|pelvis|spine|hip|knee|xr|x-?ray|rad|views?|\d+ ?v(?:w|iews?)?|[1-4]|one|single|"
+    r"frontal|ap|pa|lat|lateral|supine|erect|upright|semi|sitting|decub|stat|icu|nicu|picu|er|ed|or"
+)
+"""Words beside which PORT is short for portable; a port that is placed or checked is a catheter's."""
+_PORTABLE = re.compile(
+    r"(?<!non)(?<!non[ -])(?<!not )\b(?:portable\b|mobile(?:\b|d)|mobilett|bedside\b|bed side\b)"
+    rf"|(?:^|\b(?:{_BESIDE})\b)[^\w]*\bport\b(?=[^\w]*$|[^\w]+(?:{_BESIDE})\b)",
+    re.IGNORECASE,
+)
+_MOBILE_DEVICE = re.compile(
+    r"(?<!im)mobil|(?<!non)(?<!non[ _-])portab|transportable|bed[ _-]?side"
+    r"|(?:^|[^a-z])port[ _-]?\d*$|(?:^|[^a-z])amx(?![a-z])|drx[ _-]?rev|fdr[ _-]?(?:go|nano|aqro)",
+    re.IGNORECASE,
+)
+"""What names of movable devices and their stations have in common (MobileDaRt, Mobilett, PORTABLE2, PORT-1), and a
+few series whose names don't say it (AMX, DRX-Revolution, FDR Go)."""
 _DESCRIPTIONS = ("StudyDescription", "SeriesDescription", "ProtocolName", "PerformedProcedureStepDescription")
 _PIXELS = (b"\xe0\x7f\x10\x00", b"\x7f\xe0\x00\x10")
 _ITEM, _END = b"\xfe\xff\x00\xe0", b"\xfe\xff\xdd\xe0"
@@ -47,7 +63,8 @@ class Film(NamedTuple):
     gender: str | None = None
     view: str | None = None
     portable: str | None = None
-    """`yes` if a description of the study says so, `no` if there are descriptions and none does."""
+    """`yes` if a description of the study or the name of its device says so, `no` if there are descriptions and neither
+    does."""
     scanner: str | None = None
     modality: str | None = None
 
@@ -157,10 +174,15 @@ def _film(path: Path, header: Any, lacking: str | None) -> Film:
         age=_age(_text(header, "PatientAge"), _text(header, "PatientBirthDate"), taken),
         gender=_text(header, "PatientSex"),
         view=_text(header, "ViewPosition"),
-        portable=None if not said else "yes" if any(map(_PORTABLE.search, [*said, *devices])) else "no",
+        portable=_portable(said, devices),
         scanner=" ".join(maker) or None,
         modality=_text(header, "Modality"),
     )
+
+
+def _portable(said: list[str], devices: list[str]) -> str | None:
+    moved = any(map(_PORTABLE.search, [*said, *devices])) or any(map(_MOBILE_DEVICE.search, devices))
+    return "yes" if moved else "no" if said else None
 
 
 def _text(header: Any, tag: str) -> str | None:
@@ -170,13 +192,14 @@ def _text(header: Any, tag: str) -> str | None:
 
 
 def _time(day: str | None, clock: str | None) -> datetime | None:
-    """DICOM's date and time of day; midnight where there is only a date."""
+    """DICOM's date and time of day; midnight where there is only a date. A leap second is the second before it."""
     on = _date(day)
     if on is None:
         return None
     found = re.match(r"(\d{2}):?(\d{2})?:?(\d{2})?", clock or "")
     hour, minute, second = (int(part or 0) for part in found.groups()) if found else (0, 0, 0)
-    return datetime.combine(on, time(hour, minute, second)) if hour < 24 and minute < 60 and second < 60 else None
+    valid = hour < 24 and minute < 60 and second <= 60
+    return datetime.combine(on, time(hour, minute, min(second, 59))) if valid else None
 
 
 def _date(day: str | None) -> date | None:

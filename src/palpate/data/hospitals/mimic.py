@@ -116,7 +116,9 @@ def find_cxr(folder: Path, table: SourceTable) -> Path:
 
     found = _nearest(folder, stem, there)
     if found is None:
-        hint = f"palpate looked for {stem}{SUFFIXES[1]} (or .parquet, .csv.gz) here and up to {_DEPTH} levels below"
+        hint = (
+            f"palpate looked for {stem}{SUFFIXES[1]} (or .parquet, .csv.gz, .tsv) here and up to {_DEPTH} levels below"
+        )
         raise CohortError(f"the table {stem} of MIMIC-CXR-JPG is missing", file=folder, hint=hint)
     return found
 

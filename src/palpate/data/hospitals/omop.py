@@ -130,13 +130,18 @@ def open_omop(
 def need_table(hospital: OmopHospital, table: SourceTable, source: Source, why: str) -> None:
     """Refuse a source without a table, and say what the table is needed for."""
     if table.name not in hospital.present:
-        listed = ", ".join(sorted(hospital.present)) or "none of OMOP's (.parquet, .csv or .csv.gz)"
-        name, hint = table.name.upper(), f"palpate found {listed}"
+        listed = ", ".join(sorted(hospital.present)) or "none of OMOP's"
+        name, hint = table.name.upper(), f"palpate found {listed} ({_endings(source)})"
         if hospital.present == {NOTE.name}:
             hint += f"; {NOTES_ALONE}"
         elif isinstance(source, Path) and (deeper := _deeper(source, table)):
             hint = f"it is in {deeper}: give that folder"
         raise CohortError(f"the table {name} is missing; {why}", file=shown(source), hint=hint)
+
+
+def _endings(source: Source) -> str:
+    """Where tables were looked for."""
+    return f"files that end in {', '.join(SUFFIXES)}" if isinstance(source, Path) and source.is_dir() else "tables"
 
 
 def _deeper(folder: Path, table: SourceTable) -> Path | None:

@@ -17,7 +17,8 @@ import polars as pl
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from palpate.cases.cohort import Cohort
-from palpate.cases.columns import ColumnCheck, label_matrix
+from palpate.cases.columns import ColumnCheck
+from palpate.cases.labels import label_matrix
 from palpate.data.cohorts import BuiltCohort, FlowStep, flow_steps, normal_gender, refuse_empty, split_cases
 from palpate.data.cohorts.splits import VOCABULARY_RATIOS, Ratios
 from palpate.data.hospitals import Hospital
@@ -30,7 +31,8 @@ NOTE_MARK = "\n\n===== NEXT NOTE =====\n\n"
 NOTES_ALONE = "notes alone need labels: `--set cases=notes --set outcome=file --set labels=FILE`"
 ATTRIBUTES = ("age", "gender", "race", "ethnicity")
 NOTES = {**dict.fromkeys(("case_id", "note_id", "category"), pl.String()), "start": pl.Int64(), "end": pl.Int64()}
-_BLOCK = 20_000
+_BLOCK = 2**24
+"""How many characters of notes are joined at a time."""
 _NO_NOTE = "no note by the index (see `grace_hours`)"
 
 
@@ -134,6 +136,10 @@ class Records(NamedTuple):
     """The same of notes."""
     others: tuple[FlowStep, ...] = ()
     """The same of what is neither a note nor a visit."""
+    has_spans: bool = False
+    """Whether a condition may begin in a month or a year."""
+    has_versions: bool = False
+    """Whether notes may be replaced by newer ones."""
     prepare: Callable[[Hospital, tuple[str, ...]], None] = lambda _hospital, _attributes: None
 
 
@@ -222,7 +228,11 @@ def _case_steps(options: RecordOptions, records: Records) -> dict[str, tuple[str
     days, end = options.days, options.index
     by_visit, follow = options.cases == "visits", options.outcome != "file" and options.observation != "ignore"
     steps = {
-        "kind": (by_visit, f"visits of the wanted kind ({kinds})", "another kind of visit (see `visits`)"),
+        "kind": (
+            by_visit,
+            f"visits of the wanted kind ({kinds})",
+            "another kind of visit (`visits=all` takes every kind)",
+        ),
         "person": (
             records.has_people and options.people == "known",
             "patients who are known",
@@ -234,8 +244,17 @@ def _case_steps(options: RecordOptions, records: Records) -> dict[str, tuple[str
         "undated death": (options.outcome == "death", "deaths with a date", "died, but it is not known when"),
         "age": (options.min_age > 0, f"at least {options.min_age:g} years old", "younger, or the age is unknown"),
         "unobserved": (records.has_periods, "index in an observation period", "in no period of the patient"),
-        "follow-up": (follow, f"observed for {days} days", f"observed for less than {days} days (see `observation`)"),
+        "follow-up": (
+            follow,
+            f"observed for {days} days",
+            f"observed for less than {days} days (`observation=ignore` takes them)",
+        ),
         "prevalent": (options.outcome == "condition", f"prevalent: {options.prevalent}", "had it by the index"),
+        "unclear": (
+            options.outcome == "condition" and records.has_spans,
+            "onset known to be before or after the index",
+            f"only the month or the year of the onset is known, and the index or the end of the {days} days is in it",
+        ),
     }
     return {key: (name, reason) for key, (applies, name, reason) in steps.items() if applies}
 
@@ -252,8 +271,11 @@ def _note_flow(hospital: Hospital, records: Records, options: RecordOptions) -> 
         "other patient": ("notes of the visit's patient", "the visit is of another patient"),
         "no case": ("notes of a case", "its visit is not a case, or it was written outside of all visits"),
         "late": ("notes written by the index", f"written {late}" if options.keeps_same_day else late),
+        "replaced": ("notes that nothing had replaced by the index", "a newer version or document had replaced it"),
         "copy": ("notes in a text", "a copy of another note of the case, or not the one that was asked for"),
     }
+    if not records.has_versions:
+        del steps["replaced"]
     first = records.first_notes or [FlowStep("notes", rows.height, _count(rows))]
     return [*first, *flow_steps(rows, steps)]
 
@@ -310,14 +332,16 @@ Case = tuple[str, list[str], list[str]]
 
 
 def _blocks(rows: Iterator[tuple[Any, ...]]) -> Iterator[list[Case]]:
-    """Some thousand cases at a time: the case, its notes' ids and their texts."""
+    """Some cases at a time: the case, its notes' ids and their texts."""
     block: list[Case] = []
+    size = 0
     for case, group in groupby(rows, key=lambda row: row[0]):
         parts = list(group)
         block.append((case, [row[1] for row in parts], [row[2] for row in parts]))
-        if len(block) == _BLOCK:
+        size += sum(len(row[2]) for row in parts)
+        if size >= _BLOCK:
             yield block
-            block = []
+            block, size = [], 0
     yield block
 
 

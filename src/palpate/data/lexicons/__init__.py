@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -18,11 +19,21 @@ from palpate.cases.columns import NUMBER, ColumnCheck, missing_column, quote, wi
 from palpate.data.tables.formats import format_of
 from palpate.errors import CohortError, InputError
 from palpate.files import as_cell, from_cell, replacing
-from palpate.perturb.words import Ratings, normalise_word, tokens
+from palpate.perturb.words import USUAL_SCALE, Ratings, RatingScale, normalise_word, read_scale, tokens
 
 WORD, REPLACEMENT = "word", "replacement"
+SCALE, INSTRUCTION = "scale", "instruction"
+NO_RATERS = (WORD, SCALE, INSTRUCTION)
+"""Columns of a sheet that are no rater's."""
 _HEADINGS = {"word", "words", "term", "terms", "token", "tokens"}
 _ONE_WORD = "write one word or phrase per row"
+
+
+class SheetTerms(NamedTuple):
+    """What a sheet says about itself; None where it does not."""
+
+    scale: RatingScale | None = None
+    instruction: str | None = None
 
 
 def read_words(path: Path) -> tuple[str, ...]:
@@ -50,10 +61,11 @@ def read_words(path: Path) -> tuple[str, ...]:
     return _checked(ColumnCheck(values.cast(pl.String), file=path))
 
 
-def read_ratings(path: Path, *, low: float = 1, high: float = 5) -> Ratings:
+def read_ratings(path: Path) -> Ratings:
     """Read the sheet that clinicians filled in: a column `word`, and one column per rater.
 
-    Scores are numbers from `low` to `high`; an empty cell is a missing score.
+    Scores are numbers of the scale that the sheet states in a column `scale` ("0 to 10"), 1 to 5 where it states none;
+    an empty cell is a missing score.
     """
     _refuse_empty(path)
     form = format_of(path)
@@ -61,7 +73,7 @@ def read_ratings(path: Path, *, low: float = 1, high: float = 5) -> Ratings:
     name = _named(WORD, columns)
     if name is None:
         raise missing_column(WORD, columns, file=path)
-    raters = [column for column in columns if column != name]
+    raters = [column for column in columns if column != name and column.strip().lower() not in (SCALE, INSTRUCTION)]
     if not raters:
         raise CohortError("the sheet has no raters", file=path, hint="give one column of scores per rater")
     names = [from_cell(rater.strip()) for rater in raters]
@@ -75,8 +87,37 @@ def read_ratings(path: Path, *, low: float = 1, high: float = 5) -> Ratings:
         raise CohortError(why, file=path, column=wrong, hint="rename the column")
     frame = form.frame(path, [name, *raters], {})
     words = _checked(ColumnCheck(frame[name].cast(pl.String), file=path))
-    scores = [_scores(ColumnCheck(frame[rater].cast(pl.String), file=path), low, high) for rater in raters]
-    return Ratings(words, tuple(names), np.column_stack(scores))
+    scale = read_terms(path).scale or USUAL_SCALE
+    scores = [_scores(ColumnCheck(frame[rater].cast(pl.String), file=path), scale) for rater in raters]
+    return Ratings(words, tuple(names), np.column_stack(scores), scale)
+
+
+def read_terms(path: Path) -> SheetTerms:
+    """What a sheet says about itself, in its columns `scale` and `instruction`: any of their cells, all alike."""
+    if path.name.lower().endswith(".txt"):
+        return SheetTerms()
+    columns = format_of(path).columns(path)
+    said: dict[str, str | None] = {}
+    for wanted in (SCALE, INSTRUCTION):
+        name = _named(wanted, columns)
+        said[wanted] = None if name is None else _only_value(path, name)
+    if said[SCALE] is None:
+        return SheetTerms(None, said[INSTRUCTION])
+    scale = read_scale(said[SCALE] or "")
+    if scale is None:
+        problem = f"the cell is {quote(said[SCALE])}, not a scale"
+        raise CohortError(problem, file=path, column=SCALE, hint='write the lowest and the highest score, "1 to 7"')
+    return SheetTerms(scale, said[INSTRUCTION])
+
+
+def _only_value(path: Path, name: str) -> str | None:
+    """What the cells of a column say that are not empty."""
+    cells = format_of(path).frame(path, [name], {}).to_series().cast(pl.String).drop_nulls()
+    values = list(dict.fromkeys(text for cell in cells if (text := " ".join(from_cell(cell).split()))))
+    if len(values) > 1:
+        problem = f"the column says {quote(values[0])} and {quote(values[1])}"
+        raise CohortError(problem, file=path, column=name, hint="write it once")
+    return values[0] if values else None
 
 
 def read_replacements(path: Path) -> dict[str, tuple[str, ...]]:
@@ -107,26 +148,29 @@ def write_rating_sheet(
     raters: Sequence[str],
     *,
     scores: NDArray[np.float64] | None = None,
+    terms: SheetTerms | None = None,
     overwrite: bool = False,
 ) -> None:
     """Write a sheet for clinicians: one row per word, one column per rater, empty where `scores` has none (NaN).
 
-    It starts with a byte order mark, without which Excel garbles accents; `read_ratings` accepts it.
+    Its first row also says the scale and the instruction, if `terms` has them. It starts with a byte order mark,
+    without which Excel garbles accents; `read_ratings` accepts it.
     """
     names = [rater.strip() for rater in raters]
-    if not names or "" in names or len({*names, WORD}) != len(names) + 1:
-        raise InputError("each rater needs a name of their own", hint=f"a rater can't be called '{WORD}'")
+    if not names or "" in names or len({*names, *NO_RATERS}) != len(names) + len(NO_RATERS):
+        raise InputError("each rater needs a name of their own", hint=f"a rater can't be called {', '.join(NO_RATERS)}")
+    said = {} if terms is None else {name: str(value) for name, value in terms._asdict().items() if value is not None}
     _checked(ColumnCheck(pl.Series(WORD, list(words), dtype=pl.String)))
     if path.exists() and not overwrite:
         raise InputError("the file already exists", file=path, hint="it may hold scores, so give another name")
     with replacing(path) as scratch, scratch.open("w", encoding="utf-8-sig", newline="") as file:
         writer = csv.writer(file, lineterminator="\n", delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
-        writer.writerow(map(as_cell, [WORD, *names]))
+        writer.writerow(map(as_cell, [WORD, *names, *said]))
         given = np.full((len(words), len(names)), np.nan) if scores is None else scores
-        for word, row in zip(words, given.tolist(), strict=True):
-            writer.writerow(
-                [as_cell(" ".join(word.split())), *("" if score != score else f"{score:.12g}" for score in row)]
-            )
+        for number, (word, row) in enumerate(zip(words, given.tolist(), strict=True)):
+            cells = ["" if score != score else f"{score:.12g}" for score in row]
+            more = [as_cell(value) if number == 0 else "" for value in said.values()]
+            writer.writerow([as_cell(" ".join(word.split())), *cells, *more])
 
 
 # --- cells --------------------------------------------------------------------------------------------------
@@ -165,11 +209,11 @@ def _no_word(cell: str | None) -> str:
     return "the cell is empty" if not (cell or "").strip() else f"{quote(cell)} has no letters or digits"
 
 
-def _scores(column: ColumnCheck, low: float, high: float) -> pl.Series:
+def _scores(column: ColumnCheck, asked: RatingScale) -> pl.Series:
     """One rater's scores; NaN where a score is missing."""
     text = with_points(column, decimal=",").str.strip_chars()
     text = text.set(text.str.len_bytes() == 0, None)
-    scale = f"from {low:g} to {high:g}"
+    low, high, scale = asked.low, asked.high, f"from {asked}"
     column.refuse_value(
         text.is_not_null() & ~text.str.contains(NUMBER),
         "not a number",
@@ -177,7 +221,9 @@ def _scores(column: ColumnCheck, low: float, high: float) -> pl.Series:
     )
     score = text.cast(pl.Float64)
     column.refuse_value(
-        (score < low) | (score > high), f"not {scale}", hint="correct the score, or convert all scores to this scale"
+        (score < low) | (score > high),
+        f"not {scale}",
+        hint="correct the score, or state the sheet's own scale in a column `scale`",
     )
     if score.null_count() == len(score):
         raise column.error("this rater gave no scores", hint="fill in the column or remove it")

@@ -79,7 +79,10 @@ def _lines(file: Path) -> list[str]:
 def _yaml(path: Path) -> dict[str, list[str]]:
     node = read_yaml(path, needs="`label: [phrase, ...]`")
     found: dict[str, list[str]] = {}
-    for label, value in node.plain().items():
+    content = node.plain()
+    if not isinstance(content, dict):  # `!!set`
+        raise CohortError("the file is not a mapping of labels", file=path, hint="write `label: [phrase, ...]`")
+    for label, value in content.items():
         phrases = [value] if isinstance(value, str) else value
         if not isinstance(phrases, list) or not all(isinstance(one, str) and _has_words(one) for one in phrases):
             raise CohortError(f"label '{label}': not a list of phrases", file=path, hint="write `label: [phrase, ...]`")

@@ -2,8 +2,12 @@
 -- A cell that can't be read stops the build: error() carries 'palpate|problem|table|column', and
 -- data/hospitals turns it into a sentence with the file and the row.
 
+-- A leap second, such as 23:59:60, counts as the second before it, which is of the same day.
+CREATE MACRO without_leap(cell) AS regexp_replace(cell, '([ T]\d{1,2}:\d{2}):60', '\1:59');
+CREATE MACRO to_time(cell) AS coalesce(try_cast(cell AS TIMESTAMP), try_cast(without_leap(cell) AS TIMESTAMP));
+
 CREATE MACRO is_time(cell) AS
-    regexp_matches(cell, '^\d{4}-\d{2}-\d{2}') AND try_cast(cell AS TIMESTAMP) IS NOT NULL;
+    regexp_matches(cell, '^\d{4}-\d{2}-\d{2}') AND to_time(cell) IS NOT NULL;
 
 -- Programs whose integers have no missing values write whole numbers as 145834.0.
 CREATE MACRO is_id(cell) AS
@@ -14,7 +18,7 @@ CREATE MACRO is_flag(cell) AS
 
 CREATE MACRO as_time(cell, tab, col) AS
     CASE WHEN cell IS NULL THEN NULL
-         WHEN is_time(cell) THEN try_cast(cell AS TIMESTAMP)
+         WHEN is_time(cell) THEN to_time(cell)
          ELSE error('palpate|time|' || tab || '|' || col) END;
 
 CREATE MACRO as_id(cell, tab, col) AS

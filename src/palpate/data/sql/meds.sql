@@ -2,10 +2,11 @@
 -- `labels` (case_id, subject_id, prediction_time) and the view `events` are there.
 -- Parameters: $codes (a regular expression for codes of notes), $window_days (NULL: all), $last (NULL: all).
 
+-- A note without a time is counted, but is in no case.
 CREATE TABLE notes AS
 SELECT event AS note_id, subject_id, code AS category, time, md5(text_value) AS content
 FROM events
-WHERE time IS NOT NULL AND text_value IS NOT NULL AND regexp_full_match(code, $codes, 'si')
+WHERE text_value IS NOT NULL AND regexp_full_match(code, $codes, 'si')
   AND regexp_matches(text_value, '\S');
 
 CREATE VIEW texts AS SELECT event AS note_id, text_value AS text FROM events;

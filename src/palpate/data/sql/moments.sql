@@ -22,13 +22,14 @@ CREATE MACRO has_offset(cell) AS coalesce(regexp_matches(cell, '\d{2}:\d{2}.*(Z|
 
 CREATE MACRO in_utc(cell) AS
     CASE WHEN has_offset(cell)
-         THEN make_timestamp(epoch_us(try_cast(regexp_replace(cell, '\s+([+-]\d{2})', '\1') AS TIMESTAMPTZ))) END;
+         THEN make_timestamp(epoch_us(try_cast(regexp_replace(without_leap(cell), '\s+([+-]\d{2})', '\1') AS TIMESTAMPTZ))) END;
 
-CREATE MACRO is_date(cell) AS parsed_date(cell) IS NOT NULL;
+CREATE MACRO is_date(cell) AS coalesce(parsed_date(cell), parsed_date(without_leap(cell))) IS NOT NULL;
 
 CREATE MACRO as_date(cell, tab, col) AS
     CASE WHEN cell IS NULL THEN NULL
-         ELSE coalesce(parsed_date(cell), error('palpate|date|' || tab || '|' || col)::TIMESTAMP) END;
+         ELSE coalesce(parsed_date(cell), parsed_date(without_leap(cell)),
+                       error('palpate|date|' || tab || '|' || col)::TIMESTAMP) END;
 
 -- Whether a time is of another day than its date: by more than one, which a time zone may make, or at midnight.
 CREATE MACRO strays(day, at_time) AS
@@ -60,6 +61,10 @@ CREATE MACRO not_after(a, b, same_day) AS
 CREATE MACRO within_days(a, b, days) AS
     CASE WHEN a.timed AND b.timed THEN b.instant <= a.instant + to_days(days::INTEGER)
          ELSE b.day <= a.day + days::INTEGER END;
+
+-- Whether a moment is between the start and the end of a visit, which must be known.
+CREATE MACRO contains_moment(began, ended, at_moment) AS
+    coalesce(not_after(began, at_moment, true) AND not_after(at_moment, ended, true), false);
 
 -- What a is sorted by beside b.
 CREATE MACRO beside(a, b) AS CASE WHEN a.timed AND b.timed THEN a.instant ELSE a.wall END;

@@ -80,7 +80,7 @@ WITH cells AS (
     FROM note
 )
 SELECT
-    note_id, person_id, visit_id, written, title AS category, content,
+    note_id, person_id, visit_id, written, CASE WHEN false THEN written END AS known, title AS category, content,
     CASE
         WHEN len($classes) > 0 AND NOT coalesce(list_contains($classes, class), false) THEN 'class'
         WHEN len($types) > 0 AND NOT coalesce(list_contains($types, type), false) THEN 'type'
@@ -89,6 +89,8 @@ SELECT
         WHEN written IS NULL THEN 'undated'
     END AS dropped
 FROM cells;
+
+CREATE TABLE replacements (note_id VARCHAR, known STRUCT(instant TIMESTAMP, wall TIMESTAMP, "day" DATE, timed BOOLEAN));
 
 CREATE VIEW texts AS SELECT as_key(note_id, 'note', 'note_id') AS note_id, note_text AS text FROM note;
 
@@ -104,6 +106,7 @@ WITH sought AS (
 SELECT
     need_key(person_id, 'condition_occurrence', 'person_id') AS person_id,
     moment(condition_start_date, condition_start_datetime, 'condition_occurrence', 'condition_start_date', 'condition_start_datetime') AS began,
+    NULL::DATE AS had_from,
     NULL::DATE AS had_by
 FROM condition_occurrence
 SEMI JOIN sought

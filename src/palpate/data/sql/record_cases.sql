@@ -9,7 +9,7 @@ SELECT
     coalesce(ended IS NOT NULL AND NOT not_after(began, ended, true), false) AS backwards
 FROM visits WHERE $cases = 'visits'
 UNION ALL
-SELECT note_id, person_id, visit_id, written, written, true, false, written, false
+SELECT note_id, person_id, visit_id, written, written, true, false, coalesce(known, written), false
 FROM notes WHERE $cases = 'notes' AND dropped IS NULL;
 
 -- The last day that the data are about: of all visits the last one to begin.
@@ -17,13 +17,24 @@ CREATE TABLE latest AS
 SELECT coalesce((SELECT max_by(began, began.instant) FROM visits), (SELECT max_by(written, written.instant) FROM notes)) AS last_start;
 
 CREATE TABLE labelled AS
-WITH events AS (
+-- When the stay of a note ends: of the visit that it names, else of those in whose time it was written.
+WITH homes AS (
+    SELECT here.case_id, max_by(there.ended, there.ended.instant) AS home_ended
+    FROM index_events AS here JOIN visits AS there
+      ON there.person_id = here.person_id
+     AND (there.visit_id = here.visit_id
+          OR (here.visit_id IS NULL AND there.wanted AND contains_moment(there.began, there.ended, here.moment)))
+    WHERE $cases = 'notes'
+    GROUP BY here.case_id
+),
+events AS (
     SELECT
-        index_events.*, people.birth, people.gender, people.race, people.ethnicity, people.died, people.undated,
+        index_events.*, homes.home_ended, people.birth, people.gender, people.race, people.ethnicity, people.died, people.undated,
         coalesce(people.listed, false) AS known
-    FROM index_events LEFT JOIN people USING (person_id)
+    FROM index_events LEFT JOIN people USING (person_id) LEFT JOIN homes USING (case_id)
 ),
 -- A return begins after this visit ended, and is listed after it: two visits of one day are not each other's return.
+-- A return after a note begins after it, and not before the end of the note's stay.
 returns AS (
     SELECT DISTINCT here.case_id
     FROM events AS here
@@ -33,11 +44,12 @@ returns AS (
      AND there.wanted
      AND not_after(later_by(here.moment, $gap_hours), there.began, $gap_hours = 0)
      AND within_days(here.moment, there.began, $days)
-     AND ($cases = 'notes'
-          OR (beside(there.began, coalesce(here.began, here.ended)),
+     AND CASE WHEN $cases = 'notes'
+         THEN NOT not_after(there.began, here.moment, true) AND coalesce(not_after(here.home_ended, there.began, true), true)
+         ELSE (beside(there.began, coalesce(here.began, here.ended)),
               coalesce(beside(there.ended, here.ended), 'infinity'::TIMESTAMP), there.visit_id)
            > (beside(coalesce(here.began, here.ended), there.began),
-              coalesce(beside(here.ended, there.ended), 'infinity'::TIMESTAMP), here.visit_id))
+              coalesce(beside(here.ended, there.ended), 'infinity'::TIMESTAMP), here.visit_id) END
     WHERE $outcome = 'readmission'
 ),
 diagnosed AS (
@@ -45,7 +57,13 @@ diagnosed AS (
         here.case_id,
         bool_or(not_after(there.began, here.moment, true) OR there.had_by < here.moment.day) AS before,
         bool_or(NOT not_after(there.began, here.moment, true) AND within_days(here.moment, there.began, $days)
-                AND coalesce(there.had_by >= here.moment.day, true)) AS after
+                AND coalesce(there.had_by >= here.moment.day, true)
+                OR there.began IS NULL AND there.had_from > here.moment.day
+                AND there.had_by <= here.moment.day + $days::INTEGER) AS after,
+        -- A month or a year in which the index or the end of the `days` lies, and nothing says when it was recorded.
+        bool_or(there.began IS NULL AND there.had_by >= here.moment.day
+                AND there.had_from <= here.moment.day + $days::INTEGER
+                AND NOT (there.had_from > here.moment.day AND there.had_by <= here.moment.day + $days::INTEGER)) AS unclear
     FROM events AS here JOIN conditions AS there USING (person_id)
     WHERE $outcome = 'condition'
     GROUP BY here.case_id
@@ -69,6 +87,7 @@ judged AS (
         returns.case_id IS NOT NULL AS returned,
         coalesce(diagnosed.before, false) AS had_before,
         coalesce(diagnosed.after, false) AS had_after,
+        coalesce(diagnosed.unclear, false) AS unclear,
         coalesce(expired OR not_after(died, moment, $index = 'end'), false) AS dead,
         coalesce(within_days(moment, died, $days), false) AS dies_soon,
         coalesce(moment.day + $days::INTEGER <= (SELECT max(to_day) FROM observed), false) AS in_data,
@@ -89,7 +108,7 @@ aged AS (
     FROM judged
 )
 SELECT
-    case_id, person_id, visit_id, began, moment, age, gender, race, ethnicity, outcome,
+    case_id, person_id, visit_id, began, ended, moment, age, gender, race, ethnicity, outcome,
     CASE
         WHEN NOT wanted THEN 'kind'
         WHEN $has_people AND NOT known THEN 'person'
@@ -101,5 +120,6 @@ SELECT
         WHEN NOT in_period THEN 'unobserved'
         WHEN $follow AND NOT (fully OR ($has_periods AND dies_soon AND in_data) OR ($incomplete = 'keep' AND outcome)) THEN 'follow-up'
         WHEN had_before AND $prevalent = 'drop' THEN 'prevalent'
+        WHEN unclear AND ($prevalent = 'drop' OR NOT had_after) THEN 'unclear'
     END AS dropped
 FROM aged;

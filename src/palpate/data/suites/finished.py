@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from palpate.data.suites.answers import CLASS, EXPECT, LABEL, AnswerReader, GivenAnswer, read_expectation
 from palpate.data.suites.assembly import NO_RULE, SuiteRow, assemble, check_alike
-from palpate.errors import ConfigError
+from palpate.errors import ConfigError, parse_json
 from palpate.perturb.suites.patterns import Flat, parse
 from palpate.perturb.suites.schema import TYPES, Direction, Template, TestType
 from palpate.perturb.suites.suite import Suite
@@ -47,7 +47,7 @@ def import_jsonl(path: str | Path, *, positive: str | None = None, tolerance: fl
 
 def _parse_json(line: str, file: Path, number: int) -> dict[str, Any]:
     try:
-        record = json.loads(line)
+        record = parse_json(line)
     except json.JSONDecodeError as error:
         raise ConfigError(
             f"line {number}: not JSON ({error.msg})", file=file, hint="write one object per line"

@@ -9,7 +9,6 @@ to when a role is not given: `case_id`, `patient_id`, `split`, `time`, `stay_id`
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -20,11 +19,12 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from scipy import sparse
 
 from palpate.cases.cohort import READ, STAY, WEIGHT, Cohort, arrange
-from palpate.cases.columns import ColumnCheck, attribute, label_matrix, missing_column, with_points
+from palpate.cases.columns import ColumnCheck, attribute, missing_column, with_points
+from palpate.cases.labels import Positive, label_matrix
 from palpate.data.tables.formats import format_of
 from palpate.data.tables.labels import code_lists, encode
 from palpate.delimited import FileLayout, check_delimiter, check_encoding
-from palpate.errors import CohortError, ConfigError
+from palpate.errors import CohortError, ConfigError, parse_json
 from palpate.files import replacing
 
 LABEL, ATTRIBUTE, LABEL_LIST = "label:", "attribute:", "labels"
@@ -45,6 +45,7 @@ def _as_word(value: object) -> object:
 
 
 Word = Annotated[str, BeforeValidator(_as_word)]
+Words = Word | Annotated[tuple[Word, ...], Field(min_length=1)]
 Names = Annotated[tuple[str, ...], BeforeValidator(_as_tuple)]
 Labels = Annotated[tuple[str, ...] | dict[str, str], BeforeValidator(_as_tuple)]
 
@@ -89,8 +90,8 @@ class TableSpec(BaseModel):
     """The column with what the models read."""
     labels: Labels | None = None
     """The columns with 0 and 1; default: those named `label:NAME`."""
-    positive: Word | dict[str, Word] | None = None
-    """The value that means 1 in columns such as Yes and No; a mapping names it for each label."""
+    positive: Words | dict[str, Words] | None = None
+    """The value that means 1 in columns such as Yes and No; a list, if all other values mean 0; a mapping by label."""
     label_list: LabelList | None = None
     """The column with the codes of each case, in place of `labels`."""
     time: str | None = None
@@ -210,13 +211,13 @@ def _with_points(
     return frame, tuple(facts)
 
 
-def _positive(spec: TableSpec, chosen: _Roles, file: Path) -> dict[str, str]:
-    """The value that means 1, by column."""
+def _positive(spec: TableSpec, chosen: _Roles, file: Path) -> dict[str, Positive]:
+    """The values that mean 1, by column."""
     if spec.positive is None:
         return {}
     if chosen.label_list is not None:
         raise CohortError("`positive` does not go with `label_list`", file=file, hint="remove `positive:`")
-    if isinstance(spec.positive, str):
+    if not isinstance(spec.positive, dict):
         return dict.fromkeys(chosen.labels.values(), spec.positive)
     for name in spec.positive:
         if name not in chosen.labels:
@@ -226,7 +227,7 @@ def _positive(spec: TableSpec, chosen: _Roles, file: Path) -> dict[str, str]:
 
 
 def _labels(
-    frame: pl.DataFrame, chosen: _Roles, positive: Mapping[str, str], file: Path
+    frame: pl.DataFrame, chosen: _Roles, positive: Mapping[str, Positive], file: Path
 ) -> tuple[tuple[str, ...], sparse.csc_array, tuple[str, ...]]:
     """Label names, their matrix, and facts about them for the report."""
     if chosen.label_list is None:
@@ -368,7 +369,7 @@ def read_pretest_card(path: Path) -> dict[str, dict[str, Any]]:
     """
     hint = "give the pretest.json of `palpate train pretest`"
     try:
-        card = json.loads(path.read_text(encoding="utf-8"))
+        card = parse_json(path.read_text(encoding="utf-8"))
     except OSError:
         raise ConfigError("file not found", file=path, hint=hint) from None
     except ValueError:

@@ -2,15 +2,12 @@
 
 CSV and TSV are read by `palpate.delimited`, JSON Lines row by row with the standard library: exactly or not at all.
 Cells are returned as strings, so that ids like "007" survive, also those of Excel workbooks; Parquet keeps its own
-types. Rows are passed to polars in batches, so memory holds the wanted columns only once.
-
-A row is a record, counted from 1 without the header; a note that spans many lines is one row, and blank lines are not
-counted.
+types. Rows are passed to polars in batches, so memory holds the wanted columns only once. A row is a record, counted
+from 1 without the header; a note that spans many lines is one row, and blank lines are not counted.
 """
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -39,7 +36,7 @@ from palpate.delimited import (
     open_text,
     plain_frame,
 )
-from palpate.errors import CohortError
+from palpate.errors import CohortError, parse_json
 from palpate.files import as_cell, from_cell
 from palpate.registry import optional
 
@@ -198,6 +195,9 @@ def _csv_frame(
 # --- JSON Lines ---------------------------------------------------------------------------------------------
 
 
+_PER_LINE = "write one JSON object per line"
+
+
 def _objects(path: Path, layout: FileLayout) -> Iterator[dict[str, object]]:
     """One object per line."""
     done = 0
@@ -206,20 +206,18 @@ def _objects(path: Path, layout: FileLayout) -> Iterator[dict[str, object]]:
         while True:
             try:
                 line = next(lines)
-                record = json.loads(line) if not line.isspace() else None
+                record = parse_json(line) if not line.isspace() else None
             except StopIteration:
                 return
             except UnicodeError:
                 raise _bad_json_byte(path, layout) from None
-            except (ValueError, RecursionError):
-                hint = "write one JSON object per line"
-                raise CohortError("the line is not JSON", file=path, row=done + 1, hint=hint) from None
+            except ValueError:
+                raise CohortError("the line is not JSON", file=path, row=done + 1, hint=_PER_LINE) from None
             if line.isspace():
                 continue
             done += 1
             if not isinstance(record, dict):
-                hint = "write one JSON object per line"
-                raise CohortError("the line is not a JSON object", file=path, row=done, hint=hint)
+                raise CohortError("the line is not a JSON object", file=path, row=done, hint=_PER_LINE)
             yield record
 
 
@@ -235,7 +233,7 @@ def _bad_json_byte(path: Path, layout: FileLayout) -> CohortError:
 
 def _bad_key(line: str) -> str | None:
     try:
-        record = json.loads(line)
+        record = parse_json(line)
     except ValueError:
         return None
     items = record.items() if isinstance(record, dict) else ()
@@ -348,6 +346,8 @@ def _excel_sheet(layout: FileLayout, path: Path, *, header: int | None = 0, n_ro
         path.open("rb").close()  # fastexcel tells an unreadable file from a damaged one only by its message
         check_workbook(path)
         book = fastexcel.read_excel(path)
+        if not book.sheet_names:
+            raise CohortError("the workbook has no sheet", file=path, hint=COPY_HINT)
         sheet = book.sheet_names[0] if layout.sheet is None else layout.sheet
         if isinstance(sheet, int) and 1 <= sheet <= len(book.sheet_names):
             sheet = book.sheet_names[sheet - 1]

@@ -22,7 +22,7 @@ _MOST_LEVELS = 32
 
 def check_workbook(path: Path) -> None:
     """Refuse a workbook that becomes more than `MOST_GROWTH` times as large; one that is damaged is told later."""
-    most = max(SMALL, MOST_GROWTH * path.stat().st_size)
+    packed = path.stat().st_size
     try:
         with zipfile.ZipFile(path) as book:
             n = 0
@@ -31,25 +31,25 @@ def check_workbook(path: Path) -> None:
                 with book.open(part) as content:
                     while block := content.read(BLOCK):
                         n += len(block)
-                        _refuse(path, n > most)
+                        refuse_growth(path, packed, n)
     except (zipfile.BadZipFile, EOFError, OSError, RuntimeError, NotImplementedError, ValueError, zlib.error):
         return
 
 
 def check_parquet(path: Path) -> None:
     """Refuse a Parquet file whose row groups or rows make it more than `MOST_GROWTH` times as large."""
-    most = max(SMALL, MOST_GROWTH * path.stat().st_size)
     try:
         about = _footer(path)
         groups = about.get(_GROUPS, ())
         size = max(sum(group.get(_BYTES, 0) for group in groups), int(about.get(_ROWS, 0)))
     except (OSError, ValueError, IndexError, TypeError, AttributeError, UnicodeError):
         return
-    _refuse(path, size > most)
+    refuse_growth(path, path.stat().st_size, size)
 
 
-def _refuse(path: Path, too_large: bool) -> None:
-    if too_large:
+def refuse_growth(path: Path, packed: int, unpacked: int) -> None:
+    """Refuse what becomes more than `MOST_GROWTH` times as large, unless it stays small all the same."""
+    if unpacked > max(SMALL, MOST_GROWTH * packed):
         problem = f"decompressed, the file is more than {MOST_GROWTH} times as large as it is"
         raise CohortError(problem, file=path, hint=COPY_HINT)
 

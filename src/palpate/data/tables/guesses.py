@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 import polars as pl
 
-from palpate.cases.columns import AFFIRMED, CODES, FLAGS, NUMBER, SPLIT_NAMES, ColumnCheck, with_points
+from palpate.cases.columns import NUMBER, SPLIT_NAMES, ColumnCheck, with_points
+from palpate.cases.labels import AFFIRMED, CODES, FLAGS
 from palpate.data.tables.formats import format_of
 from palpate.delimited import FileLayout, find_delimiter, looks_like
 from palpate.errors import CohortError
@@ -37,6 +38,8 @@ _WORDS = {
     "attribute": "sex gender male female age race ethnicity ethnic insurance insured language marital married smoker "
     "smoking site hospital ward unit department region bmi religion country year geschlecht alter emergency",
 }
+_FEW = 5
+"""Values of an outcome that is not yes or no."""
 WORDS = {role: frozenset(words.split()) for role, words in _WORDS.items()}
 
 
@@ -231,16 +234,32 @@ def _cases(columns: Sequence[_Column]) -> list[Guess]:
 
 
 def _labels(columns: Sequence[_Column]) -> list[Guess]:
-    """Columns of two values; those that are called like outcomes if there are any, else all but attributes."""
+    """Columns of two values; those that are called like outcomes if there are any, else all but attributes.
+
+    Where the only column that is called so has a few more values, nothing else is taken for it.
+    """
     two = [column for column in columns if _is_flag(column) and not column.named("attribute")]
     named = [column for column in two if column.named("outcome")]
-    found = []
+    found = [] if named else _outcomes(columns)
+    if found:
+        return found
     for column in named or two:
         values = _listed(sorted(column.values))
         why = f"its values are {values}" + (", and it is named like an outcome" if named else "")
         if len(column.cells) < column.n:
             why += f"; {column.n - len(column.cells):,} of {column.n:,} cells are empty, which a label can't be"
         found.append(Guess(column.name, "label", why, _positive(column)))
+    return found
+
+
+def _outcomes(columns: Sequence[_Column]) -> list[Guess]:
+    """Columns that are called like outcomes and have a few values: only people know which of them mean 1."""
+    found = []
+    for column in columns:
+        values = sorted(column.cells.str.strip_chars().unique().head(_FEW + 1))
+        if column.named("outcome") and 2 < len(values) <= _FEW and column.share(r"^\s*\S{1,12}\s*$") == 1:
+            why = f"named like an outcome, with the values {_listed(values)}"
+            found.append(Guess(column.name, "outcome", why, values[0]))
     return found
 
 

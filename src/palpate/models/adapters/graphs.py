@@ -5,14 +5,13 @@ Files and classes are read from its bytes, as protobuf writes them: the package 
 
 from __future__ import annotations
 
-import json
 import mmap
 import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from palpate.errors import ConfigError
+from palpate.errors import ConfigError, parse_json
 
 
 def external_data(path: Path) -> list[Path]:
@@ -50,7 +49,7 @@ def _text_at(data: mmap.mmap, place: int) -> str:
 def listed_labels(text: str | None) -> tuple[str, ...] | None:
     """The labels in a file's metadata, a JSON list."""
     try:
-        names = json.loads(text) if text else None
+        names = parse_json(text) if text else None
     except ValueError:
         return None
     return tuple(map(str, names)) if isinstance(names, list) else None

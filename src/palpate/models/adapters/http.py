@@ -22,7 +22,6 @@ model: see `palpate.models.adapters.chat`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -31,6 +30,7 @@ import numpy as np
 from pydantic import Field
 
 from palpate.cases.edits import Inputs
+from palpate.errors import parse_json
 from palpate.models import Model, Probabilities
 from palpate.models.adapters.chat import ChatOptions, chat_model, chat_url, check_chat
 from palpate.models.adapters.remote import MAY_CHANGE, Endpoint, RemoteOptions, checked_url, tls_context
@@ -170,7 +170,7 @@ def _load(url: str, options: Mapping[str, Any], folder: Path) -> Model:
 def _labels_of(endpoint: Endpoint) -> tuple[str, ...]:
     status = endpoint.get()
     try:
-        answer = json.loads(status.body) if status.code == 200 else None
+        answer = parse_json(status.body) if status.code == 200 else None
     except ValueError:
         answer = None
     names = answer.get("labels") if isinstance(answer, dict) else None

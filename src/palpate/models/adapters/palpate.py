@@ -12,7 +12,6 @@
 from __future__ import annotations
 
 import io
-import json
 import re
 import shutil
 import zipfile
@@ -22,7 +21,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from palpate.errors import ConfigError, MissingExtra, first_problem
+from palpate.errors import ConfigError, MissingExtra, first_problem, parse_json
 from palpate.files import make_folder, write_atomically
 from palpate.models import Model
 from palpate.models.adapters.sklearn import EstimatorOptions, read_estimator
@@ -157,7 +156,7 @@ def _read_trees(data: bytes, file: Path) -> Any:
         raise MissingExtra("xgboost", needed_for="a tfidf-xgboost model") from error
     classifier = xgboost.XGBClassifier()
     try:
-        json.loads(data)
+        parse_json(data)
         classifier.load_model(bytearray(data))
     except (ValueError, xgboost.core.XGBoostError) as error:
         raise ConfigError("not an XGBoost model in JSON", file=file) from error

@@ -15,7 +15,7 @@ count. Without it they are errors.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
@@ -24,12 +24,12 @@ import polars as pl
 from numpy.typing import NDArray
 from pydantic import AfterValidator
 
-from palpate.cases.columns import prediction_ids
 from palpate.cases.edits import Inputs, Ints
 from palpate.cases.hashing import KEY_BYTES, key_of
-from palpate.delimited import FileLayout, check_delimiter, check_encoding, csv_rows, find_delimiter, plain_frame
-from palpate.errors import CohortError, ConfigError, ModelError
+from palpate.delimited import FileLayout, check_delimiter, check_encoding
+from palpate.errors import ConfigError, ModelError
 from palpate.models import Model, Probabilities
+from palpate.models.adapters.prediction_files import MEDS_KEY, MEDS_PROBABILITY, MEDS_TRUTH, of_meds, read_file
 from palpate.models.options import Options, checked_by, digest, existing, parse_options
 from palpate.privacy import hides
 
@@ -45,7 +45,6 @@ _SCORES_PER_CALL = 4_194_304
 """Rows x labels that are looked up at a time: copies of them need little memory, and progress is seen."""
 _KEYS = {"case_id", INPUT, COHORT, "edited", "text", "image"}
 """What `palpate plan` writes beside the keys of cases; users add their column to its file."""
-MEDS_KEY, MEDS_PROBABILITY = ("subject_id", "prediction_time"), "predicted_boolean_probability"
 
 
 class PredictionsOptions(Options):
@@ -202,11 +201,11 @@ def load(target: str, options: Mapping[str, Any], *, folder: Path) -> Prediction
     own, file = check(target, options, folder=folder), existing(target, folder)
     names = (own.case,) if isinstance(own.case, str) else own.case
     keys = {*names, *_KEYS, *MEDS_KEY}
-    wanted = None if own.columns is None else {*keys, MEDS_PROBABILITY, *own.columns}
+    wanted = None if own.columns is None else {*keys, MEDS_PROBABILITY, MEDS_TRUTH, *own.columns}
     frame = read_file(file, FileLayout(own.encoding, own.delimiter, named=True), keys, wanted)
     if not frame.height:
         raise ConfigError("has no rows", file=file, hint=_PLAN)
-    frame = _of_meds(frame, names, file)
+    frame, truth = of_meds(frame, names, (INPUT,), file)
     case = next((name for name in names if name in frame.columns), names[0])
     if case not in frame.columns and INPUT not in frame.columns:
         raise ConfigError(
@@ -220,7 +219,7 @@ def load(target: str, options: Mapping[str, Any], *, folder: Path) -> Prediction
     relevant = {"case": case, "columns": columns, "labels": own.labels, "fingerprint": own.fingerprint}
     relevant |= {"missing": own.missing} if report else {}
     relevant |= {name: said for name in ("encoding", "delimiter") if (said := getattr(own, name)) is not None}
-    return PredictionsModel(
+    made = PredictionsModel(
         own.labels or columns,
         _values(frame, columns, file, may_miss=report),
         cases=cases,
@@ -230,77 +229,8 @@ def load(target: str, options: Mapping[str, Any], *, folder: Path) -> Prediction
         fingerprint=digest(VERSION, relevant, [file]),
         may_miss=report,
     )
-
-
-def _of_meds(frame: pl.DataFrame, cases: Sequence[str], file: Path) -> pl.DataFrame:
-    """A file of meds-evaluation with case ids and its probabilities only; any other file as it is."""
-    if {*cases, INPUT} & set(frame.columns) or not {*MEDS_KEY, MEDS_PROBABILITY} <= set(frame.columns):
-        return frame
-    subject, time = (frame[name] for name in MEDS_KEY)
-    if time.dtype == pl.String:
-        time = time.str.to_datetime(strict=False)
-    empty = subject.is_null() | time.is_null()
-    if empty.any():
-        row = int(empty.arg_true()[0]) + 1
-        raise ConfigError("the subject or the prediction time can't be read", file=file, row=row)
-    ids = prediction_ids(subject, time).alias(cases[0])
-    others = [name for name in frame.columns if name in (COHORT, MEDS_PROBABILITY)]
-    return frame.select(ids, *others)
-
-
-def read_file(
-    file: Path, layout: FileLayout, keys: Collection[str], wanted: Collection[str] | None = None
-) -> pl.DataFrame:
-    """The table; a CSV file with a wrong cell is read as text, so that it can be named.
-
-    Of a Parquet file only the `wanted` columns are read, where that says which.
-    """
-    kind = "".join(file.suffixes[-2:] if file.suffix == ".gz" else file.suffixes[-1:]).lower()
-    try:
-        if kind in (".csv", ".csv.gz", ".tsv", ".tsv.gz"):
-            return _read_csv(file, layout, keys)
-        if kind in (".jsonl", ".ndjson"):
-            return pl.read_ndjson(file, infer_schema_length=None)
-        if kind == ".parquet":
-            there = pl.read_parquet_schema(file)
-            return pl.read_parquet(file, glob=False, columns=[c for c in there if wanted is None or c in wanted])
-    except (pl.exceptions.PolarsError, OSError) as error:
-        problem = "has no rows" if isinstance(error, pl.exceptions.NoDataError) or not file.stat().st_size else None
-        raise ConfigError(problem or f"can't be read as {kind}", file=file) from error
-    raise ConfigError(
-        f"predictions can't be read from '{kind}' files",
-        file=file,
-        hint="give .csv, .tsv, .parquet or .jsonl",
-    )
-
-
-def _read_csv(file: Path, layout: FileLayout, keys: Collection[str]) -> pl.DataFrame:
-    """All but the keys as numbers, or all cells as text, with decimal points: a comma in a probability can be nothing
-    else."""
-    try:
-        plain = _plain(file, layout, keys)
-        if plain is not None:
-            return plain
-        rows = csv_rows(file, layout)
-        header = next(rows, [])
-        cells = list(zip(*rows, strict=True)) or [()] * len(header)
-    except CohortError as error:
-        raise ConfigError(error.problem, file=file, row=error.row, column=error.column, hint=error.hint) from None
-    twice = next((name for k, name in enumerate(header) if name in header[:k]), None)
-    if twice is not None:
-        raise ConfigError("the header has this column twice", file=file, column=twice, hint="rename one of them")
-    frame = pl.DataFrame(
-        {name: pl.Series(name, column, dtype=pl.String) for name, column in zip(header, cells, strict=True)}
-    )
-    return frame.with_columns(pl.all().str.replace(r"^\s*([01]),([0-9]+)\s*$", "$1.$2"))
-
-
-def _plain(file: Path, layout: FileLayout, keys: Collection[str]) -> pl.DataFrame | None:
-    """A file without quotes, whose other columns than keys are all numbers; None for any other."""
-    mark = layout.delimiter or find_delimiter(file, layout)
-    with file.open("rb") as stream:
-        names = stream.readline().decode("utf-8", "replace").rstrip("\r\n").split(mark)
-    return plain_frame(file, layout, numbers=set(names) - set(keys))
+    made.truth = truth
+    return made
 
 
 def _label_columns(frame: pl.DataFrame, cases: Sequence[str], own: PredictionsOptions, file: Path) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from palpate.errors import ConfigError, closest
+from palpate.errors import ConfigError, closest, kind_and_line
 from palpate.models import isolation
 from palpate.models.adapters.local_code import serving, stay_on_path
 from palpate.models.classes import ClassOptions
@@ -242,6 +242,7 @@ def _import_or_explain(name: str, folder: Path) -> ModuleType:
             ) from error
         raise ConfigError(f"the module '{name}' needs '{error.name}', which is not installed") from error
     except Exception as error:
-        raise ConfigError(f"importing '{name}' failed: {type(error).__name__}: {error}") from error
+        failed = kind_and_line(error, folder)
+        raise ConfigError(f"importing '{name}' failed: {failed}", hint="see the traceback with --debug") from error
     finally:
         sys.dont_write_bytecode = write_bytecode

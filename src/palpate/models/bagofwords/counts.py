@@ -152,10 +152,14 @@ class _Texts:
         if joined.any():
             opens = np.flatnonzero(~joined)
             closes = np.append(opens[1:], len(start))
-            edits = list(map(Edit, start.tolist(), end.tolist(), words))
             left, right = left[opens], right[closes - 1]
+            first_start, first_end = start[opens].tolist(), end[opens].tolist()
+            edits = (start.tolist(), end.tolist(), words)
             spans = zip(left.tolist(), right.tolist(), opens.tolist(), closes.tolist(), strict=True)
-            after = [afters[_spliced(whole, lo, hi, edits[a:b])] for lo, hi, a, b in spans]
+            after = [
+                afters[whole[lo:s] + words[a] + whole[e:hi] if b - a == 1 else _spliced(whole, lo, hi, edits, a, b)]
+                for (lo, hi, a, b), s, e in zip(spans, first_start, first_end, strict=True)
+            ]
             first = np.concatenate([[0], np.cumsum(~joined)])[first]
         else:
             each = zip(left.tolist(), start.tolist(), words, end.tolist(), right.tolist(), strict=True)
@@ -247,9 +251,10 @@ class WordCounts:
         return Counted(*of_parents, owner, first_row, room, row_n, row_column, row_change, largest)
 
 
-def _spliced(text: str, lo: int, hi: int, edits: list[Edit]) -> str:
-    """text[lo:hi] after edits, which are given by their positions in the whole text."""
-    return splice(text[lo:hi], [Edit(start - lo, end - lo, word) for start, end, word in edits])
+def _spliced(text: str, lo: int, hi: int, edits: tuple[list[int], list[int], list[str]], a: int, b: int) -> str:
+    """text[lo:hi] after the edits `a` to `b` - 1, which are given by their positions in the whole text."""
+    some = zip(*(column[a:b] for column in edits), strict=True)
+    return splice(text[lo:hi], [Edit(start - lo, end - lo, word) for start, end, word in some])
 
 
 def _is_blank(text: str) -> NDArray[np.bool_]:

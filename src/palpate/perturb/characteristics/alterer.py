@@ -10,6 +10,7 @@ note is skipped with the reason.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
@@ -18,7 +19,7 @@ from typing import Any, NamedTuple
 from palpate.cases.edits import Edit
 from palpate.errors import ConfigError
 from palpate.perturb.characteristics.age import AgeCharacteristic
-from palpate.perturb.characteristics.checks import check, kind_of
+from palpate.perturb.characteristics.checks import AlterationCheck, kind_of
 from palpate.perturb.characteristics.definitions import BUILT_IN, Definition, built_in
 from palpate.perturb.characteristics.doubts import NoteDoubts, SecondReader, Sure
 from palpate.perturb.characteristics.doubts import triggers as words_of_doubt
@@ -26,7 +27,7 @@ from palpate.perturb.characteristics.doubts.places import AlteredTo
 from palpate.perturb.characteristics.gender import GenderCharacteristic
 from palpate.perturb.characteristics.grammar import with_articles
 from palpate.perturb.characteristics.outcomes import KEPT, Action, Contradictory, Detection, EditOutcome, skipped
-from palpate.perturb.characteristics.reading import TriggerWords, people
+from palpate.perturb.characteristics.reading import TriggerWords, lazy, people
 from palpate.perturb.characteristics.reading.patient import DescribedPatient
 from palpate.perturb.characteristics.wording import WordedCharacteristic
 from palpate.privacy import hides
@@ -66,7 +67,7 @@ class Alterer:
         self._second = SecondReader(contradictory == "skip") if sure == "strict" else None
         self._by_name = {c.name: c for c in (_make(item, contradictory) for item in characteristics)}
         self._lexicon = _lexicon(self._by_name.values(), words_of_doubt(self._by_name if self._second else ()))
-        self._again = {name: _lexicon([one], {}) for name, one in self._by_name.items()}
+        self._checks = {name: AlterationCheck(one, _lexicon([one], {})) for name, one in self._by_name.items()}
         self._plain = {
             form[0].upper() + form[1:]: form
             for one in self._by_name.values()
@@ -75,6 +76,14 @@ class Alterer:
             for form in group.forms.get("adjective", ())[:1]
             if form[0].islower()
         }
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A process that gets the same alterer again and again, with some of the notes each time, keeps the first."""
+        return _restored, (self._state,)
+
+    @lazy
+    def _state(self) -> bytes:
+        return pickle.dumps(self.__dict__, protocol=pickle.HIGHEST_PROTOCOL)
 
     @property
     def characteristics(self) -> tuple[str, ...]:
@@ -111,15 +120,16 @@ class Alterer:
         A combination is skipped if one of its parts is; it is kept if all are. A note that does not say the group when
         it is read again is skipped.
         """
-        pairs = [group] if isinstance(group, tuple) else list(group.items())
+        pairs = (group,) if isinstance(group, tuple) else tuple(group.items())
+        alone = len(pairs) == 1
         outcome = self._unchecked(found, pairs)
         if not outcome.edits:
             return outcome
         for name, wanted in pairs:
-            wrong = self._in_doubt(found, name, wanted, outcome, alone=len(pairs) == 1)
-            wrong = wrong or self._read_again(found, name, wanted, outcome, alone=len(pairs) == 1)
+            wrong = self._in_doubt(found, name, wanted, outcome, alone=alone)
+            wrong = wrong or self._read_again(found, name, wanted, outcome, alone=alone)
             if wrong:
-                return skipped(wrong if len(pairs) == 1 else f"{name}: {wrong}")
+                return skipped(wrong if alone else f"{name}: {wrong}")
         return outcome
 
     def _in_doubt(
@@ -139,13 +149,12 @@ class Alterer:
         key = (name, kind_of(name, wanted))
         if alone and key in found.checked:
             return found.checked[key]
-        one = self._one(name)
         worded = {"trans woman": "female", "trans man": "male"}.get(wanted)
         if name == "gender" and alone and worded and worded != found.by_name[name].base:
             as_worded = self.edits(found, (name, worded))
             if as_worded.reason and as_worded.reason.startswith("check"):
                 return as_worded.reason
-        wrong = check(found.patient, outcome.edits, one, wanted, self._again[name])
+        wrong = self._checks[name].wrong(found.patient, outcome.edits, wanted)
         if alone:
             found.checked[key] = wrong
         return wrong
@@ -171,6 +180,13 @@ class Alterer:
                 f"unknown characteristic '{name}'", hint=f"the characteristics are: {', '.join(self._by_name)}"
             )
         return one
+
+
+@lru_cache(maxsize=2)
+def _restored(state: bytes) -> Alterer:
+    one = Alterer.__new__(Alterer)
+    one.__dict__.update(pickle.loads(state))
+    return one
 
 
 def merge(text: str, outcomes: Sequence[tuple[int, EditOutcome]], plain: Mapping[str, str]) -> EditOutcome:

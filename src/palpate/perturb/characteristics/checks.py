@@ -25,6 +25,10 @@ _IDENTITY = dict.fromkeys(("trans woman", "trans man", "transgender"), "transgen
 """The word that says these groups; the rest of their wording is that of `female` and `male`, and checked as such."""
 
 
+_SHORT, _REMEMBERED = 160, 20_000
+"""How long a sentence is that may well be in several notes, and how many of them are remembered."""
+
+
 class ReadsCharacteristic(Protocol):
     """What the check needs of a characteristic."""
 
@@ -33,8 +37,8 @@ class ReadsCharacteristic(Protocol):
         """The name of the characteristic."""
         ...
 
-    def find(self, patient: DescribedPatient) -> Any:
-        """Everything that the note says about it."""
+    def reread(self, patient: DescribedPatient) -> Any:
+        """As much of what an altered note says about it as `present` needs, and no more."""
         ...
 
     def present(self, found: Any) -> str | None:
@@ -50,27 +54,49 @@ def kind_of(name: str, group: str) -> str:
     return "an" if takes_an(group) else "a"
 
 
-def check(
-    patient: DescribedPatient, edits: Sequence[Edit], one: ReadsCharacteristic, group: str, lexicon: TriggerWords
-) -> str | None:
-    """What the altered note says instead of the group; None if it says the group."""
-    text = patient.note.text
-    said: str | None = None
-    whole = one.name == "gender" and group in ("female", "male")
-    texts = [] if whole else [_edited_sentences(patient, edits, only=_IDENTITY.get(group))]
-    for altered in (*texts, splice(text, edits)):
-        again = one.find(DescribedPatient(lexicon.scan(altered)))
-        said = one.present(again)
+class AlterationCheck:
+    """Reads altered notes again for a characteristic, with the words of its lexicon.
+
+    Many notes introduce their patients in the same words, so what a short sentence says is remembered.
+    """
+
+    def __init__(self, one: ReadsCharacteristic, lexicon: TriggerWords) -> None:
+        self._one, self._lexicon = one, lexicon
+        self._known: dict[tuple[str, str], bool] = {}
+
+    def wrong(self, patient: DescribedPatient, edits: Sequence[Edit], group: str) -> str | None:
+        """What the altered note says instead of the group; None if it says the group."""
+        whole = self._one.name == "gender" and group in ("female", "male")
+        if not whole and self._says(_edited_sentences(patient, edits, only=_IDENTITY.get(group)), group):
+            return None
+        again = self._read(splice(patient.note.text, edits))
+        said = self._one.present(again)
         left = _left_over(again, group) if whole else None
         if left:
             return f"check: '{left}' would be left of the old gender"
         if said == group or _says_too(again, said, group):
             return None
-    return (
-        f"check: read again, the altered note says '{said}'"
-        if said
-        else "check: read again, the altered note does not say it"
-    )
+        return (
+            f"check: read again, the altered note says '{said}'"
+            if said
+            else "check: read again, the altered note does not say it"
+        )
+
+    def _read(self, text: str) -> Any:
+        return self._one.reread(DescribedPatient(self._lexicon.scan(text)))
+
+    def _says(self, sentences: str, group: str) -> bool:
+        """Whether the altered sentences alone say the group."""
+        known = self._known.get((sentences, group))
+        if known is None:
+            again = self._read(sentences)
+            said = self._one.present(again)
+            known = said == group or _says_too(again, said, group)
+            if len(sentences) <= _SHORT:
+                if len(self._known) >= _REMEMBERED:
+                    self._known.clear()
+                self._known[sentences, group] = known
+        return known
 
 
 def _says_too(again: Any, said: str | None, group: str) -> bool:

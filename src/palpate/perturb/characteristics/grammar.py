@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from palpate.cases.edits import Edit
@@ -52,7 +52,7 @@ AGE_UNIT = (
     r"(?:[\s-]*(?:(?:years?|yrs?\.?)[\s-]*old\b|(?:years?|yrs?)[\s-]+of[\s-]+age\b|y(?:rs?|ears?)?\s?[/.-]\s?o\b\.?|y\s?o\b"
     r"|y\s?/?\s?o(?=(?-i:[RL]H(?:AA|[WBHC])?[MF])\b)|yo(?=[MF]?\b)|y(?=[\s-]+old\b|\s*[MF]\b(?!/)|\s+(?:[a-z-]+\s+){1,2}[MF]\b(?!/))"
     r"|(?:yo|yrs?|y)(?=\s?/\s?(?-i:[MF])(?![\w'’/])|\s?\((?-i:[MF])\)|(?-i:[MF])\b)"
-    r"|(?:years?|yrs?|y)(?=[\s,]+(?:old|male|female|man|woman|gentleman|lady|[MF](?!/))\b)"
+    r"|(?:years?|yrs?|y)(?=[\s,]+(?:old|male|female|man|woman|gentleman|lady|boy|girl|[MF](?!/))\b|\s+(?-i:G\d))"
     rf"|(?:years?|yrs?)(?=(?:\s+{_WHAT_KIND}){{1,3}}\s+(?:male|female|man|woman|gentleman|lady|person|(?-i:[MF])(?!/))\b)))"
 )
 
@@ -118,8 +118,7 @@ def with_articles(text: str, edits: Iterable[Edit]) -> tuple[Edit, ...]:
         if span is None:
             continue
         old = text[span[0] : span[1]]
-        word = _next_word(text, ordered, k)
-        new = _written(old, takes_an(word), loud=word[:5].isupper() and word[:5].isalpha())
+        new = agreeing_article(old, _next_word(text, ordered, k))
         if new != old:
             fixes.append(Edit(span[0], span[1], new))
     return tuple(sorted(ordered + fixes, key=lambda edit: (edit.start, edit.end))) if fixes else tuple(ordered)
@@ -137,7 +136,10 @@ def _next_word(text: str, ordered: list[Edit], k: int) -> str:
     return edit.text if edit.start == position and edit.text else text[position : position + 20]
 
 
-def _written(article: str, an: bool, *, loud: bool) -> str:
+@lru_cache(maxsize=1024)
+def agreeing_article(article: str, following: str) -> str:
+    """An article in the form that what follows asks for, in its own letters."""
+    an, loud = takes_an(following), following[:5].isupper() and following[:5].isalpha()
     word = "an" if an else "a"
     if article[0] == "A":
         # "A" alone may be capitalised or all capitals; "AN" is all capitals.

@@ -22,9 +22,11 @@ from palpate.perturb.words.tokens import Token, normalise_word, pieces, plain_ma
 
 __all__ = [
     "STOP_WORDS",
+    "USUAL_SCALE",
     "Choice",
     "ChosenWords",
     "Hits",
+    "RatingScale",
     "Ratings",
     "Token",
     "WordCount",
@@ -33,6 +35,7 @@ __all__ = [
     "count_words",
     "find_words",
     "normalise_word",
+    "read_scale",
     "tokens",
 ]
 
@@ -40,6 +43,36 @@ Floats = NDArray[np.float64]
 Occurrences = Literal["all", "first"]
 
 _BLANKS = re.compile(r"\s+")
+_SCALE = re.compile(r"\s*(-?\d+(?:[.,]\d+)?)\s*(?:-|–|\.\.+|to)\s*(-?\d+(?:[.,]\d+)?)\s*", re.IGNORECASE)
+
+
+class RatingScale(NamedTuple):
+    """The lowest and the highest score that a sheet asks for.
+
+    >>> read_scale("0-10"), read_scale("1 to 7").middle, str(RatingScale())
+    (RatingScale(low=0.0, high=10.0), 4.0, '1 to 5')
+    """
+
+    low: float = 1.0
+    high: float = 5.0
+
+    @property
+    def middle(self) -> float:
+        """Half-way: below it, a word matters little."""
+        return (self.low + self.high) / 2
+
+    def __str__(self) -> str:
+        return f"{self.low:g} to {self.high:g}"
+
+
+USUAL_SCALE = RatingScale()
+
+
+def read_scale(text: str) -> RatingScale | None:
+    """A scale as a sheet states it, "1 to 7" or "0-10"; None where that is none."""
+    found = _SCALE.fullmatch(text)
+    scale = RatingScale(*(float(part.replace(",", ".")) for part in found.groups())) if found else None
+    return scale if scale is not None and scale.low < scale.high else None
 
 
 class Ratings(NamedTuple):
@@ -48,6 +81,7 @@ class Ratings(NamedTuple):
     words: tuple[str, ...]
     raters: tuple[str, ...]
     scores: NDArray[np.float64]
+    scale: RatingScale = USUAL_SCALE
 
 
 class Hits(NamedTuple):

@@ -3,8 +3,10 @@
 Two signs are used. A word of the list of common names (`names.yaml`) counts where most of its places capitalise it: a
 place at the start of a sentence or in capitals says nothing. A name that is also a word of English or of medicine
 ("Rose", "Murphy") counts only where a sentence goes on with it in capitals; a disease or a sign that is called after
-somebody ("Wilson's disease") is no place of a name. And any word counts that mostly follows
-"Dr.", "Mr." or the like. In notes without capitals, the names of the list count that are no other word.
+somebody ("Wilson's disease") is no place of a name. And any word counts that is mostly where a name is: after "Dr.",
+"Mr." or the like with the capitalised words that follow ("Mrs. Ottoline Quackenbush"), before ", MD", after "Name:" or
+"Attending:", and, with a capital, after a name of the list. In notes without capitals, the names of the list count that
+are no other word.
 
 This is a safeguard beside the rule that a word of few patients is never shown: it knows common names only.
 """
@@ -13,8 +15,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
-from functools import cache
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import cache, lru_cache
 from typing import Any
 
 from palpate.files import read_resource
@@ -24,11 +26,26 @@ _WITHIN = re.compile(r"(?<=[a-z,;] )[A-Z][a-z']+(?:-[A-Z][a-z]+)?")
 _ANYWHERE = re.compile(r"\b[A-Z][a-z']+")
 _SMALL = re.compile(r"\b[a-z][a-z']+")
 _TITLED = re.compile(r"\b(?:[Dd]r|[Mm]rs?|[Mm]s|[Mm]iss|[Pp]rof|MD|RN)\b\.?,? +([^\W\d_][^\W\d_'-]+)")
+_RUN = r"((?:[A-Z][^\W\d_]+(?:['\u2019-][^\W\d_]+)*(?:, |[ ,]|(?=\W)|$)){1,3})"
+"""Up to three capitalised words, as in "QUACKENBUSH, OTTOLINE" or "Jean-Luc O'Brien"."""
+_AFTER_TITLE = re.compile(rf"\b(?:[Dd]r|[Mm]rs?|[Mm]s|[Mm]iss|[Pp]rof)\b\.? +{_RUN}")
+_AFTER_COLON = re.compile(rf": *{_RUN}")
+_LABEL = re.compile(
+    r"\b(?:name|attending(?: physician)?|provider|physician|surgeon|nurse|pcp|(?:dictated|signed|seen|referred) by) ?$",
+    re.IGNORECASE,
+)
+_CREDENTIAL = re.compile(r"(?<=[ ,(])(?:M\.?D|R\.?N|D\.?O|N\.?P|Ph\.?D|FNP|PA-C)\b")
+_RUN_BEFORE = re.compile(rf"\b{_RUN} ?\(?$")
+_LONGEST_LABEL, _LONGEST_RUN = 24, 80
+_PAIR = re.compile(r"\b([A-Z][a-z]+) ([A-Z][^\W\d_]+)")
 _EPONYM = re.compile(
     r"\b([A-Z][a-z]+)(?:['\u2019]s?)? (?:disease|syndrome|sign|catheter|palsy|test|drain|o?esophagus|criteria|"
     r"score|reflex|fracture|contracture|lymphoma|tumou?r|procedure|classification|scale|thyroiditis|cell|staging)\b"
 )
+_WORD = re.compile(r"[^\W\d_][^\W\d_'-]+")
 _MOST = 0.5
+_REMEMBERED = 1 << 16
+"""Words whose normal form is remembered: most words of a note are in others too."""
 
 
 class NameLists(dict[str, bool]):
@@ -47,17 +64,41 @@ def find_names(texts: Iterable[str], words: Collection[str]) -> frozenset[str]:
     """Which of some words (in normal form) look like names of people in these texts."""
     listed = {word: common_names()[stem] for word in words if (stem := _stem(word)) in common_names()}
     within, anywhere, small, titled, after, eponyms = (Counter[str]() for _ in range(6))
+    normal = lru_cache(maxsize=_REMEMBERED)(normalise_word)
     for text in texts:
         for places, pattern in ((within, _WITHIN), (anywhere, _ANYWHERE), (small, _SMALL)):
-            places.update(filter(listed.__contains__, map(normalise_word, pattern.findall(text))))
-        titled.update(map(normalise_word, _TITLED.findall(text)))
-        eponyms.update(filter(listed.__contains__, map(normalise_word, _EPONYM.findall(text))))
+            places.update(filter(listed.__contains__, map(normal, pattern.findall(text))))
+        titled.update(map(normal, _in_places_of_names(text)))
+        eponyms.update(filter(listed.__contains__, map(normal, _EPONYM.findall(text))))
     within, anywhere, small = within - eponyms, anywhere - eponyms, small + eponyms
     if titled:
         after = _all_places(texts, titled)
     written = bool(anywhere.total())
     found = {word for word, only in listed.items() if _is_name(word, only, within, anywhere, small, written)}
     return frozenset(found | {word for word, n in titled.items() if word in words and n > _MOST * after[word]})
+
+
+def _in_places_of_names(text: str) -> Iterator[str]:
+    """The words that are where a name is, one for each place."""
+    at: dict[tuple[int, int], str] = {match.span(1): match[1] for match in _TITLED.finditer(text)}
+    for first, run in _runs(text):
+        at |= {(first + word.start(), first + word.end()): word[0] for word in _WORD.finditer(run)}
+    known = common_names()
+    at |= {pair.span(2): pair[2] for pair in _PAIR.finditer(text) if known.get(pair[1].lower(), False)}
+    return iter(at.values())
+
+
+def _runs(text: str) -> Iterator[tuple[int, str]]:
+    """Capitalised words after a title, after a label such as "Name:", or before "MD"; and where they begin."""
+    for match in _AFTER_TITLE.finditer(text):
+        yield match.start(1), match[1]
+    for match in _AFTER_COLON.finditer(text):
+        if _LABEL.search(text[max(0, match.start() - _LONGEST_LABEL) : match.start()]):
+            yield match.start(1), match[1]
+    for match in _CREDENTIAL.finditer(text):
+        first = max(0, match.start() - _LONGEST_RUN)
+        if before := _RUN_BEFORE.search(text[first : match.start()]):
+            yield first + before.start(1), before[1]
 
 
 def _is_name(
@@ -76,7 +117,7 @@ def _is_name(
 def _all_places(texts: Iterable[str], wanted: Collection[str]) -> Counter[str]:
     found: Counter[str] = Counter()
     for text in texts:
-        found.update(filter(wanted.__contains__, map(normalise_word, re.findall(r"[^\W\d_][^\W\d_'-]+", text))))
+        found.update(filter(wanted.__contains__, map(normalise_word, _WORD.findall(text))))
     return found
 
 

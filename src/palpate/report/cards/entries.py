@@ -17,6 +17,8 @@ class Statement(NamedTuple):
     """The estimate itself, for formats that take data: name, value, low, high, n."""
     needs: str = ""
     """The fact without which it can't be told."""
+    parts: tuple[str, ...] = ()
+    """What it lists, for formats that have an element for each."""
 
 
 class Unwritten(NamedTuple):
@@ -68,9 +70,16 @@ class Wells(NamedTuple):
                 statements += self.measured[key]
                 open_ones += [each.needs for each in self.measured[key] if each.needs]
             elif key in self.facts:
-                statements.append(Statement(str(self.facts[key]), f"{self.facts_file}: {key}"))
+                statements.append(_quoted(self.facts[key], f"{self.facts_file}: {key}"))
             else:
                 open_ones.append(key)
         known = known_facts()
         missing = tuple(Unwritten(key, known[key].who, known[key].asks) for key in dict.fromkeys(open_ones))
         return Item(name, asks, section, tuple(statements), missing)
+
+
+def _quoted(fact: object, source: str) -> Statement:
+    """What a person wrote; of several parts, one that has a comma itself makes them be separated by semicolons."""
+    if not isinstance(fact, tuple):
+        return Statement(str(fact), source)
+    return Statement(("; " if any("," in part for part in fact) else ", ").join(fact), source, parts=fact)

@@ -11,6 +11,8 @@ from palpate.files import read_resource, read_yaml
 
 KINDS = ("internal", "external", "local")
 EVALUATION_KIND = "evaluation_kind"
+LISTS = ("keywords", "ehr")
+"""Facts of several parts: the entries of a list, in which commas stay, or a text whose parts commas separate."""
 
 
 class Known(NamedTuple):
@@ -47,7 +49,10 @@ def facts_template() -> str:
 
 
 def read_facts(file: Path) -> dict[str, Any]:
-    """The facts that were written, as texts; empty ones are left out. `evaluation_kind` may be a mapping of cohorts."""
+    """The facts that were written, as texts, those of `LISTS` as their parts; empty ones are left out.
+
+    `evaluation_kind` may be a mapping of cohorts.
+    """
     given = read_yaml(file, needs="one `key: text` per line; `palpate card RUN --write-facts FILE` writes the keys")
     facts: dict[str, Any] = {}
     for key, node in given.mapping("the facts file", known=known_facts()).items():
@@ -58,5 +63,11 @@ def read_facts(file: Path) -> dict[str, Any]:
         elif key == EVALUATION_KIND:
             facts[key] = node.choice(key, KINDS)
         else:
-            facts[key] = ", ".join(text.strip() for text in node.texts(f"the fact `{key}`"))
+            texts = [text.strip() for text in node.texts(f"the fact `{key}`")]
+            facts[key] = _parts(node.content, texts) if key in LISTS else ", ".join(texts)
     return facts
+
+
+def _parts(written: object, texts: list[str]) -> tuple[str, ...]:
+    found = texts if isinstance(written, list) else [part.strip() for part in texts[0].split(",")]
+    return tuple(part for part in found if part)

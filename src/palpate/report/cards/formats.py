@@ -29,6 +29,8 @@ _METRICS = {
 }
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What XML 1.0 cannot hold."""
+_MARGIN, _FIRST, _SHORT = 0.8, 0.25, 6
+"""Of a Word document: inches around a page, the share of the first column, and how many sentences a short row has."""
 _FAR_RIGHT = re.compile("^ {4,}")
 
 
@@ -40,7 +42,7 @@ def as_chai(card: Card) -> str:
         if item.name.startswith("KeyMetrics/"):
             _add_metrics(_at(root, item.name), item, card)
         elif item.name.endswith(_REPEATED):
-            texts = [part.strip() for each in item.statements for part in each.text.split(",") if part.strip()]
+            texts = [part for each in item.statements for part in each.parts]
             parent = _at(root, item.name.rpartition("/")[0])
             _cite(parent, item)
             for text in texts:
@@ -186,27 +188,68 @@ def _escaped(text: str) -> str:
 
 
 def as_docx(card: Card) -> bytes:
-    """The same as a Word document: a table with the item, its text, and its sources or who must write it."""
+    """The same as a Word document: a table with each item and its sentences, each with its source in small print."""
     docx = optional("docx", extra="cards", needed_for="cards as Word documents")
     document = docx.Document()
     document.core_properties.title, document.core_properties.author = card.title, "palpate"
+    document.styles["Normal"].font.size = docx.shared.Pt(10)
+    document.styles["Normal"].paragraph_format.space_after = docx.shared.Pt(2)
+    for page in document.sections:
+        page.left_margin = page.right_margin = page.top_margin = page.bottom_margin = docx.shared.Inches(_MARGIN)
     document.add_heading(card.title, 0)
     document.add_paragraph(card.run)
     document.add_paragraph(f"{LEGEND} {card.n_filled} of {len(card.items)} items are complete.")
     for section, items in _sections(card.items):
         document.add_heading(section, 1)
-        table = document.add_table(rows=1, cols=3, style="Table Grid")
-        for cell, text in zip(table.rows[0].cells, ("Item", "Text", "Source"), strict=True):
-            cell.text = text
-        for item in items:
-            cells = table.add_row().cells
-            cells[0].text, cells[2].text = _clean(_named(item)[1]), _clean("\n".join(item.sources))
-            cells[1].text = _clean("\n".join(each.text for each in item.statements))
-            for each in item.missing:
-                cells[1].add_paragraph().add_run(each.sentence).bold = True
+        _docx_table(docx, document, items)
     out = io.BytesIO()
     document.save(out)
     return out.getvalue()
+
+
+def _docx_table(docx: Any, document: Any, items: Iterable[Item]) -> None:
+    """One part of the card; its head is repeated on every page, and a short row is not cut by the end of a page."""
+    page = document.sections[0]
+    room = page.page_width - page.left_margin - page.right_margin
+    table = document.add_table(rows=1, cols=2, style="Table Grid")
+    table.autofit = False
+    for cell, text in zip(table.rows[0].cells, ("Item", "Text, with the source of each sentence"), strict=True):
+        cell.paragraphs[0].add_run(text).bold = True
+    _mark(docx, table.rows[0], "w:tblHeader")
+    for item in items:
+        row = table.add_row()
+        row.cells[0].text = _clean(_named(item)[1])
+        lines = _CellSentences(docx, row.cells[1])
+        for each in item.statements:
+            lines.add(each.text, source=each.source)
+        for missing in item.missing:
+            lines.add(missing.sentence, open_one=True)
+        if len(item.statements) + len(item.missing) <= _SHORT:
+            _mark(docx, row, "w:cantSplit")
+    for column, share in zip(table.columns, (_FIRST, 1 - _FIRST), strict=True):
+        column.width = int(room * share)  # of the grid, which some programs go by
+        for cell in column.cells:
+            cell.width = int(room * share)
+
+
+def _mark(docx: Any, row: Any, name: str) -> None:
+    row._tr.get_or_add_trPr().append(docx.oxml.OxmlElement(name))
+
+
+class _CellSentences:
+    """The paragraphs of a cell, of which the first is there from the start."""
+
+    def __init__(self, docx: Any, cell: Any) -> None:
+        self._docx, self._cell, self._empty = docx, cell, True
+
+    def add(self, text: str, *, source: str = "", open_one: bool = False) -> None:
+        """A sentence and, in small print, its source; one that somebody has to write is bold."""
+        paragraph = self._cell.paragraphs[0] if self._empty else self._cell.add_paragraph()
+        self._empty = False
+        paragraph.add_run(_clean(text)).bold = open_one
+        if source:
+            small = paragraph.add_run(f"  [{_clean(source)}]")
+            small.font.size, small.font.color.rgb = self._docx.shared.Pt(7.5), self._docx.shared.RGBColor(90, 98, 110)
 
 
 def _sections(items: Iterable[Item]) -> Iterable[tuple[str, list[Item]]]:

@@ -6,6 +6,7 @@ empty field would look like an oversight.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -176,11 +177,15 @@ def _decisions(run: Run, only: Sequence[str] | None = None) -> tuple[Statement, 
     told = dict.fromkeys((row.get("Label"), row.get("Threshold"), row.get("How it was chosen")) for row in own)
     return tuple(
         Statement(
-            f"Decisions{f' about {label}' if label else ''} at a threshold of {typeset.number(value)} ({how}).",
+            f"Decisions{f' about {label}' if label else ''} at {_threshold(value)} ({how}).",
             f"results/performance.json: {DECISIONS}, {run.model}",
         )
         for label, value, how in told
     )
+
+
+def _threshold(value: object) -> str:
+    return "a threshold of each label's own" if value is None else f"a threshold of {typeset.number(value)}"
 
 
 def _fairness(run: Run, only: Sequence[str] | None = None) -> tuple[Statement, ...]:
@@ -238,7 +243,7 @@ def _warnings(run: Run) -> tuple[Statement, ...]:
         Statement(finding.sentence, f"results/{audit}.json: findings")
         for audit, result in run.results.items()
         for finding in result.findings
-        if finding.kind in ("concern", "caution", "caveat") and _about(finding.sentence, run)
+        if finding.kind in ("concern", "caution", "caveat") and about_model(finding.sentence, run)
     ]
     open_ones = [
         answer.asks
@@ -253,11 +258,15 @@ def _warnings(run: Run) -> tuple[Statement, ...]:
     return tuple(statements) or (none,)
 
 
-def _about(sentence: str, run: Run) -> bool:
-    """Whether a finding is about this model, or about no model by name."""
-    others = {str(each["name"]) for each in run.manifest.get("models", [])} - {run.model}
-    words = set(sentence.replace(",", " ").replace(":", " ").replace(".", " ").replace("'s", " ").split())
-    return run.model in words or not others & words
+def about_model(sentence: str, run: Run) -> bool:
+    """Whether a finding is about this model, or about no model by name; "b is worse than a" is about b."""
+    names = sorted((str(each["name"]) for each in run.manifest.get("models", [])), key=len, reverse=True)
+    if not names:
+        return True
+    # The longest name first, and none within a longer word: v1.1 is not v1.10, and its point ends no sentence.
+    named = re.compile(rf"(?<![\w.-])(?P<than>than )?(?P<name>{'|'.join(map(re.escape, names))})(?![\w-]|\.\w)")
+    found = [(hit["name"], hit["than"] is not None) for hit in named.finditer(sentence)]
+    return not found or (run.model, False) in found
 
 
 def _prevalence(run: Run) -> tuple[Statement, ...]:
@@ -284,6 +293,9 @@ def _thresholds(run: Run) -> tuple[Statement, ...]:
 
 
 def _method(run: Run) -> tuple[Statement, ...]:
+    audits = Statement(f"Audits: {', '.join(run.results)}.", "manifest.json: audits")
+    if "performance" not in run.results:
+        return *_absent("audit `performance`"), audits
     options = run.manifest.get("audits", {}).get("performance", {})
     units = f"{options.get('n_replicates', 'no')} replicates, resampled by {options.get('unit', 'patient')}"
     text = (
@@ -291,8 +303,7 @@ def _method(run: Run) -> tuple[Statement, ...]:
         f"{', '.join(METRIC_NAMES.get(metric, metric) for metric in CORE)}, with "
         f"{100 * options.get('level', 0.95):g}% intervals ({units}; score intervals where events are few)."
     )
-    audits = f"Audits: {', '.join(run.results)}."
-    return Statement(text, "manifest.json: audits"), Statement(audits, "manifest.json: audits")
+    return Statement(text, "manifest.json: audits"), audits
 
 
 def _population(run: Run) -> tuple[Statement, ...]:
@@ -352,6 +363,6 @@ def _clusters(run: Run) -> tuple[Statement, ...]:
 def _findings(run: Run, audit: str, name: str) -> tuple[Statement, ...]:
     if audit not in run.results:
         return _absent(f"audit `{audit}`")
-    found = [each for each in run.results[audit].findings if _about(each.sentence, run)]
+    found = [each for each in run.results[audit].findings if about_model(each.sentence, run)]
     said = tuple(Statement(each.sentence, f"results/{audit}.json: findings") for each in found)
     return said or (Statement(f"{name}: nothing was found.", f"results/{audit}.json"),)

@@ -5,16 +5,13 @@ The same scorecard, tables and charts as the report, fewer of them; nothing is c
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
 from itertools import groupby
 from typing import Any, NamedTuple
 
 from palpate.report.blocks import view_table
-from palpate.report.charts import draw, static_svg
+from palpate.report.committee.panels import Picture, pictures_of, worst_first
 from palpate.report.headline import audited
-from palpate.report.html import template_text
 from palpate.report.scorecard import ScorecardView, view_scorecard
 from palpate.results import AuditResult, Chart, Table
 
@@ -34,11 +31,9 @@ VERDICT_COLOURS = {
 }
 MARKS = {"concern": "■", "caution": "▲", "unsettled": "?", "acceptable": "●"}
 """Beside the word, so that a copy without colours says the same."""
+NO_ANSWERS = "No audit of this run answers a question of the scorecard."
 NO_LIMITS = "No audit told of any."
-_MOST_ROWS, _MOST_COLUMNS, _MOST_LIMITS, _MOST_GROUPS = 32, 5, 8, 8
-_WIDTH = 380
-"""Of a chart in pixels: narrow, so that its letters can be read at half the width of a page."""
-_COLOUR = re.compile(r"var\(--(\w[\w-]*)\)")
+_MOST_ROWS, _MOST_COLUMNS = 32, 5
 
 
 class Grid(NamedTuple):
@@ -48,20 +43,6 @@ class Grid(NamedTuple):
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     left_out: int
-
-
-class Picture(NamedTuple):
-    """A chart as PNG, with what a person who can't see it should know."""
-
-    title: str
-    png: bytes
-    width: int
-    height: int
-    legend: tuple[tuple[str, str], ...]
-    """The colour and the name of each series."""
-    description: str
-    chart: str
-    """The title of the chart of which it is a panel, the only one or one of several."""
 
 
 class Digest(NamedTuple):
@@ -86,8 +67,11 @@ def digest(manifest: Mapping[str, Any], results: Sequence[AuditResult]) -> Diges
     ]
     found = {(audit, block.title): block for audit, result in by_name.items() for block in result.blocks}
     order = audited(manifest)
-    charts = [chart for chart in map(found.get, CHARTS) if isinstance(chart, Chart)]
-    pictures = [picture for chart in charts for part in _parts(chart) for picture in _pictures(part, order)]
+    worst = {audit: worst_first(result.answers) for audit, result in by_name.items()}
+    pictures = [
+        picture for audit, title in CHARTS if isinstance(chart := found.get((audit, title)), Chart)
+        for picture in pictures_of(chart, order, worst[audit])
+    ]  # fmt: skip
     first = found.get(TABLE_ONE)
     grid = _grid(first) if isinstance(first, Table) else None
     return Digest(
@@ -119,8 +103,6 @@ def _limits(results: Mapping[str, AuditResult]) -> tuple[str, ...]:
         told.append("Not measured: how well it separates patients, and whether its risks are right (no `performance`).")
     if "subgroups" not in results:
         told.append("Not measured: whether it is worse for some groups of patients (no audit `subgroups`).")
-    if len(told) > _MOST_LIMITS:
-        told = [*told[:_MOST_LIMITS], f"{len(told) - _MOST_LIMITS} more are in the report."]
     return tuple(told)
 
 
@@ -136,69 +118,15 @@ def _grid(table: Table) -> Grid:
     return Grid(title, tuple(names[k] for k in columns), tuple(rows), max(0, len(table.rows) - _MOST_ROWS))
 
 
-@cache
-def _light() -> dict[str, str]:
-    """The colours of a light page, by the names of their variables."""
-    found: dict[str, str] = {}
-    for name, value in re.findall(r"--([\w-]+):\s*(#\w+);", template_text("theme.css")):
-        found.setdefault(name, value)
-    return found
-
-
-def plain_colour(text: str) -> str:
-    """A text in which variables of the style sheet are colours."""
-    return _COLOUR.sub(lambda match: _light().get(match[1], "#000000"), text)
-
-
-class _Part(NamedTuple):
-    """A chart, or the groups of one attribute in it."""
-
-    chart: Chart
-    name: str = ""
-
-
-def _parts(chart: Chart) -> list[_Part]:
-    """A forest of many groups by attribute, on the same axis, so that its letters can be read on a page."""
-    names = [str(row.get(chart.y.field, "")) for row in chart.data]
-    if (
-        chart.kind != "forest"
-        or chart.facet
-        or len(set(names)) <= _MOST_GROUPS
-        or not all("=" in name for name in names)
-    ):
-        return [_Part(chart)]
-    numbers = [row[key] for row in chart.data for key in (chart.x.field, "low", "high") if row.get(key) is not None]
-    axis = chart.x.model_copy(update={"low": min(numbers), "high": max(numbers)}) if numbers else chart.x
-    by = dict.fromkeys(name.partition("=")[0] for name in names)
-    rows = {
-        each: tuple(r for r, name in zip(chart.data, names, strict=True) if name.partition("=")[0] == each)
-        for each in by
-    }
-    return [_Part(chart.model_copy(update={"x": axis, "data": own}), each) for each, own in rows.items()]
-
-
-def _pictures(part: _Part, order: Sequence[str]) -> list[Picture]:
-    import vl_convert
-
-    chart = part.chart
-
-    drawing = draw(chart, order=order)
-    made = []
-    for panel in drawing.panels:
-        svg = plain_colour(static_svg(panel.spec, name="panel", width=_WIDTH))
-        png = vl_convert.svg_to_png(svg, scale=2.5)
-        width, height = (int.from_bytes(png[at : at + 4], "big") for at in (16, 20))
-        legend = tuple((plain_colour(key.colour), key.text) for key in drawing.legend)
-        named = ", ".join(filter(None, (part.name, panel.title)))
-        title = f"{chart.title}: {named}" if named else chart.title
-        made.append(Picture(title, png, width, height, legend, chart.description, chart.title))
-    return made
-
-
 def panels_of(pictures: Iterable[Picture], most: int) -> list[tuple[str, list[Picture], int]]:
     """Each chart's title, the first of its panels, and how many others it has."""
     charts = [(title, list(own)) for title, own in groupby(pictures, key=lambda each: each.chart)]
     return [(title, own[:most], len(own[most:])) for title, own in charts]
+
+
+def more_of(n: int, what: str) -> str:
+    """How many are not shown: `1 more row is`, `3 more rows are`."""
+    return f"1 more {what} is" if n == 1 else f"{n:,} more {what}s are"
 
 
 def scorecard_cells(scorecard: ScorecardView) -> list[list[tuple[str, str]]]:

@@ -109,7 +109,7 @@ def score(
         wanted = want(asked, model)
     n, n_labels = len(wanted.keys), len(model.labels)
     if model.cached:
-        known, p = cache.get(cached_as(model, run_id), wanted.keys, n_labels)
+        known, p = cache.get(cached_as(model, run_id), wanted.keys, n_labels, may_miss=model.may_miss)
     else:
         known, p = np.zeros(n, dtype=bool), scratch.filled((n, n_labels), np.nan)
     counts = _counts(asked, wanted, known)

@@ -66,12 +66,12 @@ class ScoreCache:
             self._db.executescript(_SCHEMA)
             self._take_over()
             self._remember_use()
-        except (sqlite3.DatabaseError, OSError) as error:
+        except (sqlite3.DatabaseError, OSError, UnicodeDecodeError) as error:
             raise self._unusable(error) from None
 
     def _unusable(self, error: Exception) -> InputError:
         hint = "move it away, or name another with PALPATE_CACHE or `cache:`"
-        if "disk" in str(error):  # "database or disk is full", "disk I/O error"
+        if any(words in str(error) for words in ("disk is full", "disk I/O error")):
             hint = "free some space and add --resume: what was scored before is kept"
         return InputError(f"can't be used as the cache of scores ({error})", file=self.path, hint=hint)
 
@@ -120,18 +120,23 @@ class ScoreCache:
         return int(number)
 
     def get(
-        self, fingerprint: str, keys: KeyArray | Sequence[bytes], n_labels: int
+        self, fingerprint: str, keys: KeyArray | Sequence[bytes], n_labels: int, *, may_miss: bool = True
     ) -> tuple[NDArray[np.bool_], Scores]:
-        """Which keys (distinct ones) are known, and their probabilities (NaN where not)."""
+        """Which keys (distinct ones) are known, and their probabilities (NaN where not).
+
+        A stored NaN is the answer of a model that may have none (`may_miss`), and damage for any other.
+        """
         wanted = as_keys(keys)
         found, p = np.zeros(len(wanted), dtype=bool), scratch.filled((len(wanted), n_labels), np.nan)
         try:
-            self._look_up(fingerprint, wanted, found, p)
+            self._look_up(fingerprint, wanted, found, p, may_miss=may_miss)
         except (sqlite3.DatabaseError, ValueError) as error:
             raise self._unusable(error) from None
         return found, p
 
-    def _look_up(self, fingerprint: str, wanted: KeyArray, found: NDArray[np.bool_], p: Scores) -> None:
+    def _look_up(
+        self, fingerprint: str, wanted: KeyArray, found: NDArray[np.bool_], p: Scores, *, may_miss: bool
+    ) -> None:
         known_as = self._db.execute("SELECT id FROM models WHERE fingerprint = ?", (fingerprint,)).fetchone()
         if known_as is None or not len(wanted):
             return
@@ -146,7 +151,7 @@ class ScoreCache:
                 continue
             (answers,) = self._db.execute("SELECT p FROM blocks WHERE id = ?", (number,)).fetchone()
             values = probabilities(answers, len(keys) // KEY_BYTES, p.shape[1])
-            if values is None:
+            if values is None or (not may_miss and bool(np.isnan(values).any())):
                 damaged.append((number,))
                 found[at] = False
             else:
@@ -169,7 +174,7 @@ class ScoreCache:
             self._small[model] = self._small.get(model, 0) + 1
             if self._small[model] >= _MANY_BLOCKS:
                 self._join(model)
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             raise self._unusable(error) from None
 
     def _join(self, model: int) -> None:

@@ -68,11 +68,14 @@ class Calls:
         return (self[number] for number in range(len(self)))
 
 
-def write_shards(calls: Calls, folder: Path) -> list[tuple[Path, int]]:
-    """The calls as Parquet files with their number of calls: one row per call, in places and numbers, without text."""
-    shards = []
-    for begin in range(0, len(calls), CALLS_PER_SHARD):
-        numbers = range(begin, min(begin + CALLS_PER_SHARD, len(calls)))
+def write_shards(calls: Calls, folder: Path, left: Sequence[int] | None = None) -> list[tuple[Path, int]]:
+    """The calls as Parquet files with their number of calls: one row per call, in places and numbers, without text.
+
+    `left` are the numbers of those that are still to be answered; default: all.
+    """
+    shards, wanted = [], range(len(calls)) if left is None else left
+    for begin in range(0, len(wanted), CALLS_PER_SHARD):
+        numbers = wanted[begin : begin + CALLS_PER_SHARD]
         rows = [_columns(calls, number) for number in numbers]
         columns = {name: pl.Series([row[name] for row in rows], dtype=pl.List(pl.Int64)) for name in rows[0]}
         frame = pl.DataFrame({"number": list(numbers), **columns})

@@ -55,8 +55,9 @@ class RayOptions(BaseModel):
 
     @property
     def target(self) -> str:
-        """Where the cluster is, with RAY_ADDRESS and the default."""
-        return self.address or os.environ.get("RAY_ADDRESS") or HERE
+        """Where the cluster is, with RAY_ADDRESS, which Ray takes for `auto` too, and the default."""
+        named = os.environ.get("RAY_ADDRESS") if self.address in (None, RUNNING) else None
+        return named or self.address or HERE
 
 
 def check_target(options: RayOptions) -> None:
@@ -134,7 +135,9 @@ class ShippedFiles:
 def unpacked(spec: ModelSpec, content: bytes, folder: Path) -> ModelSpec:
     """The spec of a model whose files are written to `folder`."""
     with tarfile.open(fileobj=io.BytesIO(content)) as archive:
-        archive.extractall(folder, filter="data")
+        if hasattr(tarfile, "data_filter"):  # since Python 3.11.4
+            archive.extraction_filter = tarfile.data_filter
+        archive.extractall(folder)
     return replace(spec, folder=str(folder))
 
 

@@ -6,7 +6,8 @@ once. Notes and replacements are in Ray's object store. Answers come back as the
 that neither the plan nor the answers must fit into memory. The calls and their contents are those of a run on one
 machine, so the results are too.
 
-A worker that dies is started anew, and its call is asked again; an answer that comes twice counts once.
+A worker that dies is started anew, and its call is asked again; an answer that comes twice counts once. Where a node
+dies, what is not answered is asked of a new set of workers, on the nodes that are left.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from palpate.cases.edits import Inputs, Ints
 from palpate.errors import ConfigError, MissingExtra, ModelDied, ModelError, PalpateError
 from palpate.models import Model, ModelSpec, load_here
 from palpate.results import Asked
+from palpate.run.execute import local
 from palpate.run.execute.calls import Call, CallResult, Calls, names_of_parents, write_shards
 from palpate.run.execute.cluster import (
     HERE,
@@ -63,21 +65,26 @@ def ask_ray(
     call_timeout: float | None = None,
 ) -> Iterator[CallResult]:
     """Calls spread over workers of the cluster; answers come as they are ready, in any order."""
-    ray = connect(options, n_workers)
+    ray, losses = connect(options, n_workers), 0
     answered = np.zeros(len(calls), dtype=bool)
-    with tempfile.TemporaryDirectory(prefix="palpate-plan-") as folder:
-        shards = write_shards(calls, Path(folder))
-        task = _Task.of(ray, spec, model.fingerprint, calls, options, call_timeout)
-        try:
-            for message in _stream(ray, shards, task, options, n_workers):
-                result = _opened(message)
-                if not answered[result.number]:
-                    answered[result.number] = True
-                    yield result
-        except ray.exceptions.RayError as error:
-            raise _failed(ray, error, spec.name) from error
-    if not answered.all():
-        raise ModelError("the cluster ended before all was scored", model=spec.name, hint="run it again with --resume")
+    task = _Task.of(ray, spec, model.fingerprint, calls, options, call_timeout)
+    while not answered.all():
+        with tempfile.TemporaryDirectory(prefix="palpate-plan-") as folder:
+            shards = write_shards(calls, Path(folder), np.flatnonzero(~answered).tolist())
+            try:
+                for message in _stream(ray, shards, task, options, n_workers):
+                    result = _opened(message)
+                    if not answered[result.number]:
+                        answered[result.number], losses = True, 0
+                        yield result
+            except ray.exceptions.RayError as error:
+                losses += 1
+                if losses >= local.MOST_DEATHS or not _lost(ray, error):
+                    raise _failed(ray, error, spec.name) from error
+            else:
+                if not answered.all():
+                    problem, hint = "the cluster ended before all was scored", "run it again with --resume"
+                    raise ModelError(problem, model=spec.name, hint=hint)
 
 
 def connect(options: RayOptions, n_workers: int) -> Any:
@@ -133,14 +140,24 @@ def _start(ray: Any, options: RayOptions, n_workers: int) -> None:
         raise ConfigError(f"can't {what} ({why})") from error
 
 
+def _lost(ray: Any, error: Exception) -> bool:
+    """Whether a worker or a node died, so that what is not answered can be asked of others.
+
+    A dead node fails every try of a call within a second or two, long before the cluster knows that it is dead.
+    """
+    known = ray.exceptions
+    cause = error.cause if isinstance(error, known.RayTaskError) else error
+    kinds = (known.RayActorError, known.ActorUnavailableError, known.ObjectLostError, known.NodeDiedError)
+    return isinstance(cause, (*kinds, known.WorkerCrashedError))
+
+
 def _failed(ray: Any, error: Exception, name: str) -> PalpateError:
     """The cluster's error in one sentence."""
     cause = error.cause if isinstance(error, ray.exceptions.RayTaskError) else error
     if isinstance(cause, PalpateError):
         return cause
-    if isinstance(cause, ray.exceptions.ActorDiedError | ray.exceptions.ActorUnavailableError):
-        hint = "is there enough memory?"
-        return ModelDied(f"its worker died {_MOST_TRIES} times in the same call", model=name, hint=hint)
+    if _lost(ray, error):
+        return ModelDied(local.died_again(local.MOST_DEATHS), model=name, hint="is there enough memory?")
     return ModelError(f"the cluster failed ({type(cause).__name__})", model=name, hint="--resume goes on")
 
 
@@ -334,7 +351,7 @@ def _on_this_node(ray: Any) -> dict[str, Any]:
 @contextmanager
 def _one_call_per_block(ray: Any) -> Iterator[None]:
     """Data sets that are made inside keep calls apart, so that a worker that dies loses one; and print nothing."""
-    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    logging.getLogger("ray.data").setLevel(logging.CRITICAL)
     context, ours = ray.data.DataContext.get_current(), {"target_max_block_size": 1, "enable_progress_bars": False}
     before = {name: getattr(context, name) for name in ours}
     vars(context).update(ours)

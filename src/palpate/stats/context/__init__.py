@@ -23,6 +23,8 @@ from palpate.stats import inputs as _inputs
 from palpate.stats.arguments import Rows
 from palpate.stats.inputs import Floats
 
+_ROUNDING = 1e-12
+
 
 class Strata(NamedTuple):
     """Rows by quantile: stratum 0 is the lowest stratum, -1 a row without a probability (nan).
@@ -37,8 +39,13 @@ class Strata(NamedTuple):
     empty: tuple[int, ...]
 
 
-def quantile_strata(p: ArrayLike, *, quantiles: Sequence[float] = (0.25, 0.75)) -> Strata:
-    """Strata of `p`, [n]; an edge is the least observed value with at least its quantile's share of rows up to it."""
+def quantile_strata(
+    p: ArrayLike, *, quantiles: Sequence[float] = (0.25, 0.75), weight: ArrayLike | None = None
+) -> Strata:
+    """Strata of `p`, [n]; an edge is the least observed value with at least its quantile's share of rows up to it.
+
+    With weights, [n], of their weight; `size` counts rows all the same.
+    """
     values = np.asarray(p, np.float64)
     cuts = np.asarray(quantiles, np.float64)
     if values.ndim != 1:
@@ -49,10 +56,21 @@ def quantile_strata(p: ArrayLike, *, quantiles: Sequence[float] = (0.25, 0.75)) 
     edges = np.full(cuts.size, np.nan)
     stratum = np.full(values.size, -1, np.int64)
     if bool(known.any()):
-        edges = np.quantile(values[known], cuts, method="inverted_cdf")
+        mass = None if weight is None else _inputs.weights(weight, shape=values.shape)[known]
+        edges = _edges(values[known], cuts, mass)
         stratum[known] = np.searchsorted(edges, values[known], side="left")
     size = np.bincount(stratum[known], minlength=cuts.size + 1).astype(np.int64)
     return Strata(stratum, edges, size, tuple(int(k) for k in np.flatnonzero(size == 0)))
+
+
+def _edges(values: Floats, cuts: Floats, mass: Floats | None) -> Floats:
+    if mass is None:
+        return np.asarray(np.quantile(values, cuts, method="inverted_cdf"))
+    order = np.argsort(values, kind="stable")
+    reached = np.cumsum(mass[order])
+    # Sums of weights carry rounding errors.
+    at = np.searchsorted(reached, cuts * reached[-1] * (1.0 - _ROUNDING))
+    return np.asarray(values[order[np.minimum(at, values.size - 1)]])
 
 
 def pretest(p: ArrayLike) -> Floats:

@@ -45,6 +45,7 @@ def context_gain(
     patient: ArrayLike,
     rng: np.random.Generator | int,
     rows: ArrayLike | None = None,
+    weight: ArrayLike | None = None,
     n_folds: int = 5,
     n_replicates: int = 10_000,
     n_threads: int | None = None,
@@ -52,11 +53,12 @@ def context_gain(
     """AUROC of context, model and both, and the gain of both over the context, with replicates.
 
     y_true, y_score (of one model, probabilities) and p_context are [n] or [n, labels]; `rows` restricts the rows that
-    are fitted and measured. The resamples are those of `bootstrap` for the same integer `rng` and patients.
+    are fitted and measured, and `weight`, [n] or [n, labels], weighs them. The resamples are those of `bootstrap` for
+    the same integer `rng` and patients.
     """
     seed = int(seed_of(rng))
     checked = check_rows(
-        y_true, y_score, ("brier",), threshold=None, unit="patient", patient=patient, rows=rows, weight=None
+        y_true, y_score, ("brier",), threshold=None, unit="patient", patient=patient, rows=rows, weight=weight
     )
     if checked.score.shape[0] != 1:
         raise ValueError("y_score must come from one model: [n] or [n, labels]")
@@ -71,6 +73,7 @@ def context_gain(
             patient=checked.unit[used, label],
             rng=np.random.default_rng([seed, label]),
             n_folds=n_folds,
+            weight=None if checked.weight is None else checked.weight[used, label],
         )
     unknown = np.isnan(p_both)
     found = bootstrap(
@@ -78,6 +81,7 @@ def context_gain(
         np.stack([chance, score, np.where(unknown, 0.5, p_both)]),
         patient=patient,
         rows=checked.used,
+        weight=checked.weight,
         rng=seed,
         n_replicates=n_replicates,
         n_threads=n_threads,
@@ -96,11 +100,13 @@ def combine_logits(
     patient: ArrayLike,
     rng: np.random.Generator,
     n_folds: int = 5,
+    weight: ArrayLike | None = None,
 ) -> Floats:
     """Out-of-fold probabilities of a logistic regression on the logits of model and context, [n].
 
     A patient's rows are in one fold. Logits are standardised and the fit has an L2 penalty of 1, so that perfectly
-    separable classes can be fitted too. nan everywhere if some fold would be fitted to a single class.
+    separable classes can be fitted too; weights count with a mean of 1. nan everywhere if some fold would
+    be fitted to a single class.
     """
     from sklearn.linear_model import LogisticRegression
 
@@ -108,6 +114,7 @@ def combine_logits(
     logits = np.column_stack(
         [_logit(_inputs.finite(y_score, name="y_score")), _logit(_inputs.finite(p_context, name="p"))]
     )
+    mass = None if weight is None else _inputs.weights(weight, shape=positive.shape)
     fold = patient_folds(patient, positive, n_folds=n_folds, rng=rng)
     out = np.full(positive.size, np.nan)
     for k in range(n_folds):
@@ -118,7 +125,9 @@ def combine_logits(
             continue
         centre, spread = logits[known].mean(axis=0), logits[known].std(axis=0)
         scaled = (logits - centre) / np.where(spread > 0, spread, 1.0)
-        fit = LogisticRegression(C=1.0, solver="newton-cholesky", tol=1e-8).fit(scaled[known], positive[known])
+        own = None if mass is None else mass[known] / mass[known].mean()
+        model = LogisticRegression(C=1.0, solver="newton-cholesky", tol=1e-8)
+        fit = model.fit(scaled[known], positive[known], sample_weight=own)
         out[asked] = fit.predict_proba(scaled[asked])[:, 1]
     return out
 

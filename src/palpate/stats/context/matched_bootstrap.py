@@ -2,7 +2,7 @@
 3.5).
 
 A replicate is a vector of multiplicities, and the matching works on multiplicities: nothing is sorted again, no rows
-are copied. A value equals the metric of the resampled rows, weighted with `matched_share`.
+are copied. A value equals the metric of the resampled rows, weighted with `matched_share` and their sampling weights.
 """
 
 from __future__ import annotations
@@ -46,18 +46,20 @@ def matched_bootstrap(
     patient: ArrayLike | None = None,
     rows: ArrayLike | None = None,
     caliper: float | None = None,
+    weight: ArrayLike | None = None,
     n_replicates: int = 10_000,
     n_threads: int | None = None,
 ) -> Replicates:
     """Metrics of every model and label on rows matched by pre-test probability, on the data and on each replicate.
 
-    `p_context`, the pre-test probability, is [n] or [n, labels] and finite where `rows` is true. `caliper` is
-    that of `matched_share`; all else is as in `bootstrap`. Calls with the same integer `rng` and the same units use the
-    resamples of `bootstrap`, so matched and whole can be subtracted replicate by replicate.
+    `p_context`, the pre-test probability, is [n] or [n, labels] and finite where `rows` is true. `caliper` is that of
+    `matched_share`; `weight` are sampling weights, [n] or [n, labels], which do not choose the pairs; all else is as in
+    `bootstrap`. Calls with the same integer `rng` and the same units use the resamples of `bootstrap`, so matched and
+    whole can be subtracted replicate by replicate.
     """
     options = check_options(metrics, specificity, n_bins, n_replicates, rng)
     checked = check_rows(
-        y_true, y_score, options.metrics, threshold=threshold, unit=unit, patient=patient, rows=rows, weight=None
+        y_true, y_score, options.metrics, threshold=threshold, unit=unit, patient=patient, rows=rows, weight=weight
     )
     chance = context_of(p_context, checked)
     price = penalty(caliper)
@@ -70,7 +72,7 @@ def _evaluate(rows: Rows, chance: Floats, price: int, options: BootstrapOptions)
     from palpate.stats.kernels import matching as _matching
 
     n_models, _, n_labels = rows.score.shape
-    ranked = _layout.ranked(rows, options.n_bins)
+    ranked = _layout.ranked(rows._replace(weight=None), options.n_bins)
     ordered = _order(rows, chance, price, ranked)
 
     def walk(names: Sequence[str], replicates: NDArray[np.int64]) -> Floats:
@@ -91,7 +93,7 @@ def _order(rows: Rows, chance: Floats, price: int, ranked: Ranked) -> MatchingOr
     """The cells and rows of each label in the order of the matching, and where each ranked row is among them."""
     from palpate.stats.kernels.matching import MatchingOrder
 
-    found, units, cell, positions = [], [], [], []
+    found, units, cell, positions, weights = [], [], [], [], [np.empty(0)]
     for label in range(chance.shape[1]):
         used = rows.used[:, label]
         cells = cells_of(chance[used, label], rows.positive[used, label])
@@ -99,6 +101,8 @@ def _order(rows: Rows, chance: Floats, price: int, ranked: Ranked) -> MatchingOr
         found.append(cells)
         units.append(rows.unit[used, label][order])
         cell.append(cells.cell[order])
+        if rows.weight is not None:
+            weights.append(rows.weight[used, label][order])
         place = np.empty(order.size, np.int32)
         place[order] = np.arange(order.size, dtype=np.int32)
         # In the order of the rows in `ranked`.
@@ -113,5 +117,6 @@ def _order(rows: Rows, chance: Floats, price: int, ranked: Ranked) -> MatchingOr
         cell=np.concatenate(cell),
         position=np.concatenate(positions),
         group=group.astype(np.int32),
+        weight=np.concatenate(weights),
         penalty=price,
     )

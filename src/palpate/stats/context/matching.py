@@ -10,6 +10,9 @@ the share of all best choices of rows in which it is used, each choice counted o
 shares as weights. Neither the order of the rows nor their names matter. Where one class is used up, as without a
 caliper, the weighted AUROC is the mean of the AUROCs of all best choices, and so is every metric that is a mean over
 rows; other metrics are those of the average matched sample.
+
+Sampling weights do not choose the pairs. A matched row counts by its share times its weight, and both classes for as
+much as there are pairs: so each class stands for its population, and half of what is matched is positive.
 """
 
 from __future__ import annotations
@@ -39,7 +42,7 @@ class MatchingCells(NamedTuple):
 class Balance(NamedTuple):
     """How much the distributions of the pre-test probability differ between the classes; nan if a class has no mass.
 
-    `smd` is the difference of the means over the standard deviation of the unweighted rows (the root of the mean of the
+    `smd` is the difference of the means over the standard deviation of the rows before (the root of the mean of the
     classes' variances), so that before and after are on the same scale. `ks` is the largest distance between the
     distribution functions, `auroc` that of the pre-test probability for the label.
     """
@@ -122,10 +125,13 @@ def cells_of(p: Floats, positive: NDArray[np.bool_]) -> MatchingCells:
     return MatchingCells(cell, place[new], positive[new])
 
 
-def balance(p: ArrayLike, y_true: ArrayLike, *, weight: ArrayLike | None = None) -> Balance:
+def balance(
+    p: ArrayLike, y_true: ArrayLike, *, weight: ArrayLike | None = None, before: ArrayLike | None = None
+) -> Balance:
     """How much the distributions of `p` differ between positives and negatives.
 
-    After matching, `weight` is `matched_share`; after re-weighting, it is the weights.
+    After matching, `weight` is `matched_share`; after re-weighting, it is the weights. `before` are sampling weights:
+    the standard deviation takes them into account too.
     """
     rows = _inputs.scored(y_true, pretest(p), weight)
     positive, chance, mass = rows.positive, rows.score, rows.mass
@@ -134,7 +140,11 @@ def balance(p: ArrayLike, y_true: ArrayLike, *, weight: ArrayLike | None = None)
         return Balance(*[float("nan")] * 5)
     means = [divide(float(np.sum(mass[c] * chance[c])), float(mass[c].sum())) for c in (positive, ~positive)]
     # The computed variance of equal numbers is not always 0, because their mean is rounded.
-    varies = [float(chance[c].var()) if np.ptp(chance[c]) > 0 else 0.0 for c in (positive, ~positive)]
+    drawn = None if before is None else _inputs.weights(before, shape=chance.shape)
+    varies = [
+        _variance(chance[c], None if drawn is None else drawn[c]) if np.ptp(chance[c]) > 0 else 0.0
+        for c in (positive, ~positive)
+    ]
     spread = float(np.sqrt(sum(varies) / 2.0))
     order = np.argsort(chance, kind="stable")
     ahead = np.cumsum(np.where(positive, mass / n_positive, -mass / n_negative)[order])
@@ -146,6 +156,13 @@ def balance(p: ArrayLike, y_true: ArrayLike, *, weight: ArrayLike | None = None)
         ks=float(np.abs(ahead[last]).max()),
         auroc=auroc(y_true, chance, weight=weight),
     )
+
+
+def _variance(values: Floats, weight: Floats | None) -> float:
+    if weight is None:
+        return float(values.var())
+    middle = np.average(values, weights=weight)
+    return float(np.average((values - middle) ** 2, weights=weight))
 
 
 def penalty(caliper: float | None) -> int:

@@ -7,6 +7,7 @@ scores become probabilities. What is learned (means, values, words) comes from t
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -71,11 +72,13 @@ def rows_with(counts: Any, group: Ints | None = None) -> Ints:
     return np.bincount(counts.indices, minlength=counts.shape[1]).astype(np.int64)
 
 
-def calibrator(score: Floats, y_true: NDArray[np.uint8], method: Calibration = "platt") -> Callable[[Floats], Floats]:
+def calibrator(
+    score: Floats, y_true: NDArray[np.uint8], method: Calibration = "platt", weight: Floats | None = None
+) -> Callable[[Floats], Floats]:
     """A map from scores to probabilities, learned from scores of rows that the model has not seen.
 
     scikit-learn's calibration: Platt's sigmoid, with his targets in place of 0 and 1, which keep it from growing
-    without end, or isotonic regression.
+    without end, or isotonic regression; `weight` counts the rows.
     """
     from sklearn.calibration import CalibratedClassifierCV
     from sklearn.frozen import FrozenEstimator
@@ -86,5 +89,7 @@ def calibrator(score: Floats, y_true: NDArray[np.uint8], method: Calibration = "
     rows = np.arange(len(score))
     name = "sigmoid" if method == "platt" else method
     fitted = CalibratedClassifierCV(FrozenEstimator(identity), method=name, cv=[(rows, rows)])
-    fitted.fit(score[:, None], y_true)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*sample_weight.*")  # the scores are given: only this fit is weighed
+        fitted.fit(score[:, None], y_true, sample_weight=weight)
     return lambda new: np.asarray(fitted.predict_proba(new[:, None])[:, 1], dtype=np.float64)

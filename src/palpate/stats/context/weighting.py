@@ -4,6 +4,8 @@ The weight of a row is P(Y = y) / P(Y = y | C = c): the prevalence over the pre-
 Under these weights the sample represents one in which the history says nothing about the label and everything else is
 unchanged. That is true only as far as the pre-test probabilities are calibrated; the balance after weighting shows it.
 
+A row's sampling weight multiplies its weight, and P(Y) is then that of the population that the rows stand for.
+
 Brier skill is relative to the weighted prevalence, which is P(Y = 1) as far as the pre-test probability is calibrated.
 """
 
@@ -80,28 +82,37 @@ def context_weights(
     *,
     clip: tuple[float, float] = CLIP,
     prevalence: float | None = None,
+    weight: ArrayLike | None = None,
 ) -> ContextWeights:
     """P(Y = y) / P(Y = y | C = c) of every row, normalised to sum to n.
 
     `prevalence` is P(Y = 1): that of the rows by default, or that of the training set as in the paper. If a class
-    has no rows, the weights are those of the other class and mean nothing.
+    has no rows, the weights are those of the other class and mean nothing. `weight` are sampling weights, [n].
     """
     positive = _inputs.binary(y_true)
     chance = pretest(p_context)
     if positive.ndim != 1 or positive.shape != chance.shape:
         raise ValueError("p_context and y_true must have one dimension and the same number of rows")
     low, high = _clip(clip)
-    share = divide(float(positive.sum()), float(positive.size)) if prevalence is None else _open(prevalence)
+    mass = None if weight is None else _inputs.weights(weight, shape=positive.shape)
+    share = _prevalence(positive, mass) if prevalence is None else _open(prevalence)
     raw = inverse_probability(chance, positive, clip) * np.where(positive, share, 1.0 - share)
-    weight = raw * (raw.size / raw.sum()) if raw.size else raw
+    raw = raw if mass is None else raw * mass
+    own = raw * (raw.size / raw.sum()) if raw.size else raw
     return ContextWeights(
-        weight=weight,
+        weight=own,
         prevalence=share,
-        effective_size=effective_size(weight),
-        effective_positives=effective_size(weight[positive]),
-        effective_negatives=effective_size(weight[~positive]),
+        effective_size=effective_size(own),
+        effective_positives=effective_size(own[positive]),
+        effective_negatives=effective_size(own[~positive]),
         n_clipped=int(np.sum((chance < low) | (chance > high))),
     )
+
+
+def _prevalence(positive: NDArray[np.bool_], mass: Floats | None) -> float:
+    if mass is None:
+        return divide(float(positive.sum()), float(positive.size))
+    return divide(float(mass[positive].sum()), float(mass.sum()))
 
 
 def effective_size(weight: ArrayLike) -> float:
@@ -152,24 +163,25 @@ def reweighted_bootstrap(
     rows: ArrayLike | None = None,
     clip: tuple[float, float] = CLIP,
     prevalence: ArrayLike | None = None,
+    weight: ArrayLike | None = None,
     n_replicates: int = 10_000,
     n_threads: int | None = None,
 ) -> Replicates:
     """Metrics under `context_weights`, on the data and on each replicate, whose weights use its own P(Y).
 
     `p_context` is [n] or [n, labels], finite where `rows` is true. `prevalence`, a number or [labels], fixes P(Y = 1).
-    All else is as in `bootstrap`, with the same resamples. The pre-test probabilities themselves are not fitted again,
-    so intervals do not include the uncertainty of the pre-test model.
+    `weight` are sampling weights, [n] or [n, labels]. All else is as in `bootstrap`, with the same resamples. The
+    pre-test probabilities themselves are not fitted again, so intervals do not include the uncertainty of the pre-test
+    model.
     """
     options = check_options(metrics, specificity, n_bins, n_replicates, rng)
     checked = check_rows(
-        y_true, y_score, options.metrics, threshold=threshold, unit=unit, patient=patient, rows=rows, weight=None
+        y_true, y_score, options.metrics, threshold=threshold, unit=unit, patient=patient, rows=rows, weight=weight
     )
     chance = context_of(p_context, checked)
-    weighted = checked._replace(weight=inverse_probability(chance, checked.positive, clip))
     given = _prevalences(prevalence, checked.positive.shape[1])
     with limited_threads(n_threads):
-        return _evaluate(weighted, given, options)
+        return _evaluate(checked, inverse_probability(chance, checked.positive, clip), given, options)
 
 
 def inverse_probability(chance: Floats, positive: NDArray[np.bool_], clip: tuple[float, float]) -> Floats:
@@ -178,19 +190,22 @@ def inverse_probability(chance: Floats, positive: NDArray[np.bool_], clip: tuple
     return np.asarray(1.0 / np.where(positive, clipped, 1.0 - clipped))
 
 
-def _evaluate(rows: Rows, prevalence: Floats, options: BootstrapOptions) -> Replicates:
+def _evaluate(rows: Rows, inverse: Floats, prevalence: Floats, options: BootstrapOptions) -> Replicates:
+    """`rows` with their sampling weights, if any; `inverse` is 1 / P(Y = y | C = c), [n, labels]."""
     from palpate.stats import layout as _layout
     from palpate.stats.kernels import weighting as _weighting
 
     n_models, _, n_labels = rows.score.shape
-    ranked = _layout.ranked(rows, options.n_bins)
+    both = inverse if rows.weight is None else inverse * rows.weight
+    ranked = _layout.ranked(rows._replace(weight=both), options.n_bins)
+    sampling = np.empty(0) if rows.weight is None else _layout.ranked(rows, options.n_bins).weight
 
     def walk(names: Sequence[str], replicates: NDArray[np.int64]) -> Floats:
         wanted = value_columns(names, options.n_bins)
         families = metric_families(names, options, weighted=True)
         out = np.empty((n_labels * n_models, wanted.size, replicates.size))
         _weighting.replicate_reweighted(
-            options.seed, replicates, prevalence, ranked, families, wanted, options.n_values, out
+            options.seed, replicates, prevalence, ranked, sampling, families, wanted, options.n_values, out
         )
         shape = (n_labels, n_models, wanted.size, replicates.size)
         return out.reshape(shape).transpose(1, 2, 0, 3)

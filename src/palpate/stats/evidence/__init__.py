@@ -31,7 +31,7 @@ from numpy.typing import ArrayLike, NDArray
 from palpate.stats.bootstrap import limited_threads, resample_counts, seed_of
 from palpate.stats.evidence.tally import MATCHES, Mask, SpanTally, prepare, tally
 from palpate.stats.evidence.words import Covered, EvidenceWords, Ints, Spans, cover, spans, tokenise, words_in
-from palpate.stats.inputs import Floats, finite, fraction
+from palpate.stats.inputs import Floats, finite, fraction, weights
 
 __all__ = [
     "AVERAGES",
@@ -168,44 +168,49 @@ def span_scores(
     rng: np.random.Generator | int = 0,
     n_replicates: int = 10_000,
     patient: ArrayLike | None = None,
+    weight: ArrayLike | None = None,
 ) -> SpanScores:
     """Micro and macro scores with bootstrap replicates; charts are drawn, or patients with all their charts.
 
     Micro sums over codes. Macro is the mean over codes for which a measure is defined. Calls with the same integer
-    `rng` and the same charts use the same resamples, so that models can be compared replicate by replicate.
+    `rng` and the same charts use the same resamples, so that models can be compared replicate by replicate. `weight`,
+    one for each chart, multiplies its counts.
     """
     unit = np.arange(counts.n_charts) if patient is None else np.asarray(patient)
     if unit.shape != (counts.n_charts,):
         raise ValueError("patient must have a value for each chart")
+    mass = None if weight is None else weights(weight, shape=(counts.n_charts,))
     shape = (len(counts.strata), len(MATCHES), len(AVERAGES), len(MEASURES))
     out = np.full((*shape, 1 + n_replicates), np.nan)
     if counts.n_charts:
         seed = int(seed_of(rng))  # one for all chunks
         by_chart = counts.by_chart().reshape(counts.n_charts, -1)
-        out[..., :1] = _evaluate(counts, by_chart, np.ones((1, counts.n_charts), np.int32))
+        out[..., :1] = _evaluate(counts, by_chart, np.ones((1, counts.n_charts), np.int32), mass)
         step = max(1, _CELLS_PER_CHUNK // max(counts.n_charts, by_chart.shape[1]))
         for low in range(0, n_replicates, step):
             n = min(step, n_replicates - low)
             drawn = resample_counts(rng=seed, n_replicates=n, patient=unit, first=low)
-            out[..., 1 + low : 1 + low + n] = _evaluate(counts, by_chart, drawn)
+            out[..., 1 + low : 1 + low + n] = _evaluate(counts, by_chart, drawn, mass)
     for k, recall_only in enumerate(counts.recall_only):
         if recall_only:
             out[k, :, :, [MEASURES.index("precision"), MEASURES.index("f1")]] = np.nan
     return SpanScores(counts.strata, out[..., 0], out[..., 1:])
 
 
-def _evaluate(counts: MatchCounts, by_chart: Floats, drawn: NDArray[np.int32]) -> Floats:
-    """[stratum, match, average, measure, replicate] for weights [replicate, chart]."""
+def _evaluate(counts: MatchCounts, by_chart: Floats, drawn: NDArray[np.int32], mass: Floats | None) -> Floats:
+    """[stratum, match, average, measure, replicate] for counts [replicate, chart], times the weight of each chart."""
     from palpate.stats.kernels import walks as _walks
 
     n_tables = counts.first.size - 1
     out = np.empty((n_tables, len(AVERAGES), len(MEASURES), drawn.shape[0]))
-    sums = (drawn.astype(np.float64) @ by_chart).reshape(-1, n_tables, 3).transpose(2, 1, 0)
+    times = drawn.astype(np.float64) if mass is None else drawn * mass
+    sums = (times @ by_chart).reshape(-1, n_tables, 3).transpose(2, 1, 0)
     out[:, 0] = _measures(*sums).transpose(1, 0, 2)
     macro = np.empty((n_tables, len(MEASURES), drawn.shape[0]))
     columns = (counts.chart, counts.code, counts.tp, counts.fp, counts.fn)
     with limited_threads(None):
-        _walks.macro_replicates(np.ascontiguousarray(drawn, np.int64), counts.first, *columns, macro)
+        each = np.ascontiguousarray(drawn, np.int64) if mass is None else np.ascontiguousarray(times)
+        _walks.macro_replicates(each, counts.first, *columns, macro)
     out[:, 1] = macro
     return out.reshape(len(counts.strata), len(MATCHES), len(AVERAGES), len(MEASURES), drawn.shape[0])
 
@@ -260,13 +265,19 @@ def _mask(mask: Mask | None, side: Spans) -> Mask:
 
 
 def evidence_threshold(
-    words: EvidenceWords, gold: Spans, predicted: Spans, score: ArrayLike, *, step: float = 0.02
+    words: EvidenceWords,
+    gold: Spans,
+    predicted: Spans,
+    score: ArrayLike,
+    *,
+    step: float = 0.02,
+    weight: ArrayLike | None = None,
 ) -> ThresholdCurve:
     """The precision-recall curve of token match over thresholds step, 2 step, ... below 1 (paper, Appendix D).
 
     A word with a code has the highest score of the predicted spans that cover it, and is evidence at thresholds below
     that score (Section 5.2.1). The paper's steps are 0.02 for attention and 0.05 for tagging. Use the development
-    split.
+    split. `weight` is that of each note.
     """
     scores = finite(score, name="score")
     if scores.shape != predicted.note.shape:
@@ -278,24 +289,31 @@ def evidence_threshold(
     thresholds = thresholds[thresholds < 1.0]
     n_codes = int(max(gold.code.max(initial=0), predicted.code.max(initial=0))) + 1
     both = prepare(words, gold, predicted, np.zeros(len(words.texts), np.int64), n_codes)
-    wanted = np.unique(both.gold.piece * n_codes + gold.code[both.gold.piece_span])
-    marked, which = np.unique(
-        both.predicted.piece * n_codes + predicted.code[both.predicted.piece_span], return_inverse=True
+    mass = np.ones(len(words.texts)) if weight is None else weights(weight, shape=(len(words.texts),))
+    wanted, at = np.unique(both.gold.piece * n_codes + gold.code[both.gold.piece_span], return_index=True)
+    marked, first, which = np.unique(
+        both.predicted.piece * n_codes + predicted.code[both.predicted.piece_span],
+        return_index=True,
+        return_inverse=True,
     )
+    asked = float(mass[gold.note[both.gold.piece_span[at]]].sum())
+    own = mass[predicted.note[both.predicted.piece_span[first]]]
     best = np.full(marked.size, -np.inf)
     np.maximum.at(best, which.reshape(-1), scores[both.predicted.piece_span])
     right = np.isin(marked, wanted, assume_unique=True)
-    tp, found = (_above(part, thresholds) for part in (best[right], best))
-    precision, recall, f1 = _measures(tp, found - tp, wanted.size - tp)
+    tp, false = (_above(best[part], own[part], thresholds) for part in (right, ~right))
+    precision, recall, f1 = _measures(tp, false, np.maximum(asked - tp, 0.0))
     if wanted.size == 0 or not bool(np.any(f1 > 0)):
         return ThresholdCurve(thresholds, precision, recall, f1, None)
     highest = np.flatnonzero(f1 == np.nanmax(f1))[-1]
     return ThresholdCurve(thresholds, precision, recall, f1, float(thresholds[highest]))
 
 
-def _above(values: Floats, thresholds: Floats) -> Floats:
-    """How many values are greater than each threshold."""
-    return (values.size - np.searchsorted(np.sort(values), thresholds, side="right")).astype(np.float64)
+def _above(values: Floats, mass: Floats, thresholds: Floats) -> Floats:
+    """How much mass the values that are greater than each threshold have."""
+    order = np.argsort(-values, kind="stable")
+    reached = np.concatenate([[0.0], np.cumsum(mass[order])])
+    return np.asarray(reached[np.searchsorted(-values[order], -thresholds, side="left")])
 
 
 def merged_spans(words: EvidenceWords, note: Ints, marked: Spans) -> Spans:

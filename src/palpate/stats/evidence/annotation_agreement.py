@@ -5,6 +5,7 @@ Punctuation is ignored, because only words count: make the marks with `evidence.
 `evidence.tokenise`. Krippendorff's alpha and Fleiss' kappa are computed over units, which are one of two kinds:
 
 pairs   a unit is a word with a code that any annotator used in that document; it is marked or not
+        (a character with a code, where there is no text: `character_agreement`)
 sets    a unit is a word; its value is the set of its codes, and only equal sets agree
 
 Hooper's consistency is about index terms, so it uses the codes of each document or chart, wherever they were marked.
@@ -78,25 +79,79 @@ def code_agreement(
     `seen`, [annotator, document] of booleans, says who looked at what. Alpha copes with unseen documents; kappa and
     Hooper's consistency use only those that all annotators have seen.
     """
+    return _measured(marks, document, None, chart=chart, seen=seen, units=units)
+
+
+def _measured(
+    marks: Sequence[Marks],
+    document: ArrayLike,
+    size: Ints | None,
+    *,
+    chart: ArrayLike | None,
+    seen: ArrayLike | None,
+    units: Units,
+) -> CodeAgreement:
+    """Table 2; `size` is how many units of the same kind each word stands for, one if None."""
     of_word, table = _checked(marks, document, seen)
     pairs = [_distinct(mark) for mark in marks]
     for who, mark in enumerate(pairs):
         if not bool(table[who, of_word[mark[:, 0]]].all()):
             raise ValueError(f"annotator {who} marked a document that they have not seen according to `seen`")
-    data, of_unit = _pair_units(pairs, of_word, table) if units == "pairs" else _set_units(pairs, of_word, table)
-    alpha = krippendorff_alpha(data) if data.size else float("nan")
+    data, unit = _pair_units(pairs, of_word, table) if units == "pairs" else _set_units(pairs, of_word, table)
+    sizes = np.ones(of_word.size, np.int64) if size is None else size
+    alpha = krippendorff_alpha(data, weight=sizes[unit]) if data.size else float("nan")
     all_saw = np.asarray(table.all(axis=0))
-    shared = data[:, all_saw[of_unit]]
+    by_all = all_saw[of_word[unit]]
+    shared = data[:, by_all]
     values = np.unique(shared)
     counts = np.stack([(shared == value).sum(axis=0) for value in values], axis=1) if shared.size else np.empty((0, 0))
-    kappa = fleiss_kappa(counts) if counts.size else float("nan")
+    kappa = fleiss_kappa(counts, weight=sizes[unit][by_all]) if counts.size else float("nan")
     group = np.arange(table.shape[1]) if chart is None else np.asarray(chart, np.int64)
     if group.shape != (table.shape[1],):
         raise ValueError("chart must have a value for each document")
     terms = [
         {(int(group[d]), int(c)) for d, c in zip(of_word[m[:, 0]], m[:, 1], strict=True) if all_saw[d]} for m in pairs
     ]
-    return CodeAgreement(sum(len(m) for m in pairs), data.shape[1], alpha, kappa, hooper_consistency(terms))
+    n_marks = sum(int(sizes[mark[:, 0]].sum()) for mark in pairs)
+    return CodeAgreement(n_marks, int(sizes[unit].sum()), alpha, kappa, hooper_consistency(terms))
+
+
+def character_agreement(
+    annotated: Sequence[Spans],
+    length: ArrayLike,
+    *,
+    chart: ArrayLike | None = None,
+    seen: ArrayLike | None = None,
+) -> CodeAgreement:
+    """As `code_agreement`, where only offsets are known: a unit is a character with a code used in its document.
+
+    `length` is the number of characters of each document. Characters that are all alike are counted, not listed, so a
+    document may be of any length.
+    """
+    sizes = np.asarray(length, np.int64)
+    cuts: list[set[int]] = [{0, int(size)} for size in sizes]
+    for each in annotated:
+        for d, begin, end in zip(each.note.tolist(), each.begin.tolist(), each.end.tolist(), strict=True):
+            if not 0 <= begin < end <= sizes[d]:
+                raise ValueError(f"a span of document {d} is empty or not inside it")
+            cuts[d] |= {begin, end}
+    places = [np.array(sorted(each), np.int64) for each in cuts]
+    first = np.cumsum([0, *(each.size - 1 for each in places)])
+    document = np.repeat(np.arange(sizes.size), np.diff(first))
+    pieces = np.concatenate([np.zeros(0, np.int64), *(np.diff(each) for each in places)])
+    marks = [_pieces(each, places, first) for each in annotated]
+    return _measured(marks, document, pieces, chart=chart, seen=seen, units="pairs")
+
+
+def _pieces(annotated: Spans, places: Sequence[Ints], first: Ints) -> Marks:
+    """Which pieces spans cover, where the spans' own ends cut each document."""
+    rows = {
+        (int(first[d]) + k, code)
+        for d, begin, end, code in zip(*(column.tolist() for column in annotated), strict=True)
+        for k in range(*np.searchsorted(places[d], [begin, end]).tolist())
+    }
+    pairs = np.array(sorted(rows), np.int64).reshape(-1, 2)
+    return Marks(pairs[:, 0], pairs[:, 1])
 
 
 def disagreements(
@@ -197,7 +252,7 @@ def _distinct(mark: Marks) -> Ints:
 
 
 def _pair_units(pairs: list[Ints], of_word: Ints, seen: NDArray[np.bool_]) -> tuple[Floats, Ints]:
-    """[annotator, unit] of 0, 1 and nan, and the document of each unit: a word with a code used in its document."""
+    """[annotator, unit] of 0, 1 and nan, and the word of each unit: a word with a code used in its document."""
     both = np.concatenate(pairs)
     used = np.unique(np.stack([of_word[both[:, 0]], both[:, 1]], axis=1), axis=0)
     n_words = np.bincount(of_word, minlength=seen.shape[1])
@@ -207,12 +262,13 @@ def _pair_units(pairs: list[Ints], of_word: Ints, seen: NDArray[np.bool_]) -> tu
     rank[words] = np.arange(of_word.size) - first[of_word[words]]
     start = np.concatenate([[0], np.cumsum(n_words[used[:, 0]])]).astype(np.int64)
     block = {(int(d), int(c)): k for k, (d, c) in enumerate(used)}
-    of_unit = np.repeat(used[:, 0], n_words[used[:, 0]])
-    data = np.where(seen[:, of_unit], 0.0, np.nan)
+    within = np.arange(start[-1]) - np.repeat(start[:-1], n_words[used[:, 0]])
+    unit = words[np.repeat(first[used[:, 0]], n_words[used[:, 0]]) + within]
+    data = np.where(seen[:, of_word[unit]], 0.0, np.nan)
     for who, mark in enumerate(pairs):
         blocks = np.array([block[int(of_word[w]), int(c)] for w, c in mark], np.int64)
         data[who, start[blocks] + rank[mark[:, 0]]] = 1.0
-    return data, of_unit
+    return data, unit
 
 
 def _set_units(pairs: list[Ints], of_word: Ints, seen: NDArray[np.bool_]) -> tuple[Floats, Ints]:
@@ -225,4 +281,4 @@ def _set_units(pairs: list[Ints], of_word: Ints, seen: NDArray[np.bool_]) -> tup
             codes.setdefault(word, []).append(code)
         for word, some in codes.items():
             data[who, word] = numbers.setdefault(tuple(sorted(some)), len(numbers))
-    return data, of_word
+    return data, np.arange(of_word.size)

@@ -36,11 +36,19 @@ def aopc(drops: ArrayLike) -> Floats:
     return np.asarray(values.mean(axis=-1)) if values.shape[-1] else np.full(values.shape[:-1], np.nan)
 
 
-def mean_drops(drops: ArrayLike, chart: ArrayLike, *, part: ArrayLike | None = None, level: float = 0.95) -> MeanDrops:
+def mean_drops(
+    drops: ArrayLike,
+    chart: ArrayLike,
+    *,
+    part: ArrayLike | None = None,
+    weight: Floats | None = None,
+    level: float = 0.95,
+) -> MeanDrops:
     """The mean of each column of [pair, column], with an interval by chart.
 
     With `part`, a number from 0 on for each pair, it is the mean over the parts of each part's mean, whatever their
     numbers of pairs: for a model's seeds. They share their charts, so the interval's ends are the means of theirs.
+    `weight` is that of each pair.
     """
     table, charts = finite(drops, name="drops"), np.asarray(chart)
     if table.ndim != 2 or table.shape[0] != charts.shape[0]:
@@ -50,8 +58,8 @@ def mean_drops(drops: ArrayLike, chart: ArrayLike, *, part: ArrayLike | None = N
         return MeanDrops(Rates(nothing, nothing, nothing), 0)
     found = []
     for mine in _parts(part, len(table)):
-        units = units_of(charts[mine])
-        found.append(clustered_means(sum_by_unit(table[mine], units), units.size[:, None], level=level).rates)
+        units = units_of(charts[mine], None if weight is None else weight[mine])
+        found.append(clustered_means(sum_by_unit(table[mine], units), units.mass[:, None], level=level).rates)
     rates = Rates(*(np.mean([each[k] for each in found], axis=0) for k in range(3)))
     return MeanDrops(rates, len(np.unique(charts)))
 

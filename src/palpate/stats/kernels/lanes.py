@@ -7,6 +7,9 @@ below or equal). Everything is an integer until the single division at the end.
 
 A count above 255 does not fit into a lane. The replicate's total reveals it, and the replicate is then flagged, not
 filled in.
+
+The sensitivity at a share of false alarms is read off side by side too, from how far replicates move the curve's points
+(`precision.moves`): they are walked from the highest threshold until false alarms exceed the share.
 """
 
 from __future__ import annotations
@@ -22,6 +25,11 @@ from palpate.stats.kernels import draw_counts
 
 LANES = 64
 MOST_ROWS = 1 << 24  # 2**24 rows of at most 255 copies: the running count of a lane fits 32 bits
+
+
+_SIDE_BY_SIDE = 128
+_ROUNDING = 1e-12
+_SEARCHING, _ONE_MORE, _FOUND = 0, 1, 2
 
 
 class Crossed(NamedTuple):
@@ -132,3 +140,40 @@ def replicate_aurocs(seed: Any, n_replicates: Any, crossed: Any, overflow: Any, 
                 if crossed.flipped[j]:
                     wins = pairs - wins
                 out[j, first + lane] = wins / pairs if pairs > 0 else np.nan
+
+
+@njit(cache=True, nogil=True)
+def _walk_points(columns: Any, steps: Any, held: Any, curve: Any, wanted: Any, first: Any, last: Any, out: Any) -> None:
+    """Fill out[replicate, 4]: hits and false alarms at the last allowed point, and at the next."""
+    n, width = curve.shape[1], last - first
+    along, state, most = np.zeros((2, width)), np.zeros(width, np.uint8), np.full(width, -np.inf)
+    for i in range(n):
+        for lane in range(width):
+            r = first + lane
+            if state[lane] == _FOUND:
+                continue
+            for side in range(2):
+                k = side * n + i
+                along[side, lane] += steps[k, r] - (held[k, 0] * columns[4, r] + held[k, 1] * columns[5, r])
+            hits = columns[0, r] + along[0, lane] - (curve[0, i] - curve[0, 0]) * columns[1, r] + curve[0, i]
+            alarms = columns[2, r] + along[1, lane] - (curve[1, i] - curve[1, 0]) * columns[3, r] + curve[1, i]
+            most[lane] = max(most[lane], alarms)
+            reached = most[lane] <= wanted + _ROUNDING
+            if state[lane] == _SEARCHING and (reached or i == 0):
+                out[r, 0], out[r, 1] = hits, most[lane]
+            out[r, 2], out[r, 3] = hits, most[lane]
+            if not reached:
+                state[lane] = _ONE_MORE if i == 0 else _FOUND
+
+
+@njit(cache=True, nogil=True, parallel=True)
+def points_around(columns: Any, steps: Any, held: Any, curve: Any, wanted: Any, out: Any) -> None:
+    """Fill out[replicate, 4] with hits and false alarms on either side of the wanted share of false alarms.
+
+    `columns` [6, replicate] are how far each side's first point and class move, then the two classes that are drawn
+    from; `steps` [side and point, replicate] how far what lies between two points does; `curve` [side, point] the data.
+    """
+    n_replicates = steps.shape[1]
+    for block in prange((n_replicates + _SIDE_BY_SIDE - 1) // _SIDE_BY_SIDE):
+        first = block * _SIDE_BY_SIDE
+        _walk_points(columns, steps, held, curve, wanted, first, min(first + _SIDE_BY_SIDE, n_replicates), out)

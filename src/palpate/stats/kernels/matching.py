@@ -41,7 +41,7 @@ class MatchingOrder(NamedTuple):
 
     Label k has the cells start[k] to start[k + 1] - 1 and the rows first[k] to first[k + 1] - 1; `cell` is a row's cell
     among those of its label. `position[r]` says for row r of `Ranked` where it is among its label's rows here;
-    `group[r]` numbers the groups of equal scores.
+    `group[r]` numbers the groups of equal scores. `weight` are the sampling weights of the rows; empty without any.
     """
 
     start: NDArray[np.int64]
@@ -52,6 +52,7 @@ class MatchingOrder(NamedTuple):
     cell: NDArray[np.int32]
     position: NDArray[np.int32]
     group: NDArray[np.int32]
+    weight: NDArray[np.float64]
     penalty: int
 
 
@@ -273,7 +274,24 @@ def _match_label(label: Any, counts: Any, ordered: Any, space: Any, count: Any, 
     choose(count[:n], ordered.place[cells], ordered.positive[cells], ordered.penalty, space, share[:n])
     for k in range(cell.size):
         mass[k] = counts[unit[k]] * share[cell[k]]
+    if ordered.weight.size:
+        _weigh(mass[: cell.size], ordered.positive[cells], cell, ordered.weight[rows])
     return space
+
+
+@njit(cache=True, nogil=True)
+def _weigh(mass: Any, positive: Any, cell: Any, weight: Any) -> None:
+    """Multiply the masses of matched rows by their sampling weights; each class keeps its mass, the number of pairs."""
+    before, after = np.zeros(2), np.zeros(2)
+    for k in range(cell.size):
+        side = int(positive[cell[k]])
+        before[side] += mass[k]
+        mass[k] *= weight[k]
+        after[side] += mass[k]
+    for k in range(cell.size):
+        side = int(positive[cell[k]])
+        if after[side] > 0:
+            mass[k] *= before[side] / after[side]
 
 
 @njit(cache=True, nogil=True, parallel=True)

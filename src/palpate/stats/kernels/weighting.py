@@ -1,7 +1,8 @@
 """Metrics of every replicate under weights that make label and context independent.
 
-`Ranked.weight` is 1 / P(Y = y | C = c). A replicate multiplies it by its count and by the share of the row's class
-in that replicate. All metrics are ratios, so the weights need not be normalised.
+`Ranked.weight` is 1 / P(Y = y | C = c), times the sampling weight where rows have one. A replicate multiplies it by its
+count and by the share of the row's class in that replicate. All metrics are ratios, so the weights need not be
+normalised.
 """
 
 from __future__ import annotations
@@ -19,14 +20,15 @@ _CHUNK = 8
 
 
 @njit(cache=True, nogil=True)
-def _shares(counts: Any, unit: Any, positive: Any, given: Any) -> Any:
-    """P(Y = 0) and P(Y = 1): given, or those of the replicate (nan without rows)."""
+def _shares(counts: Any, unit: Any, positive: Any, sampling: Any, given: Any) -> Any:
+    """P(Y = 0) and P(Y = 1): given, or those of the replicate, by sampling weight if any; nan without rows."""
     if given == given:
         return 1.0 - given, given
-    n_positive, n = 0, 0
+    n_positive, n = 0.0, 0.0
     for k in range(unit.size):
-        n += counts[unit[k]]
-        n_positive += counts[unit[k]] * positive[k]
+        mass = counts[unit[k]] * sampling[k] if sampling.size else float(counts[unit[k]])
+        n += mass
+        n_positive += mass * positive[k]
     if n == 0:
         return np.nan, np.nan
     return (n - n_positive) / n, n_positive / n
@@ -34,9 +36,20 @@ def _shares(counts: Any, unit: Any, positive: Any, given: Any) -> Any:
 
 @njit(cache=True, nogil=True, parallel=True)
 def replicate_reweighted(
-    seed: Any, replicates: Any, prevalence: Any, ranked: Any, families: Any, wanted: Any, n_values: Any, out: Any
+    seed: Any,
+    replicates: Any,
+    prevalence: Any,
+    ranked: Any,
+    sampling: Any,
+    families: Any,
+    wanted: Any,
+    n_values: Any,
+    out: Any,
 ) -> None:
-    """Fill out[problem, metric, i] for the i-th numbered replicate, with its own prevalence if `prevalence` is nan."""
+    """Fill out[problem, metric, i] for the i-th numbered replicate, with its own prevalence if `prevalence` is nan.
+
+    `sampling` are the sampling weights of the rows of `ranked`; empty without any.
+    """
     n_chunks = (replicates.size + _CHUNK - 1) // _CHUNK
     n_units = ranked.sizes[0].sum()
     longest = 0
@@ -53,7 +66,8 @@ def replicate_reweighted(
                     draw_counts(counts, ranked.sizes[label], ranked.draws[label], seed, replicates[i])
                 low, high = ranked.start[j], ranked.start[j + 1]
                 rows = slice(low, high)
-                share = _shares(counts, ranked.unit[rows], ranked.positive[rows], prevalence[label])
+                own = sampling[rows] if sampling.size else sampling
+                share = _shares(counts, ranked.unit[rows], ranked.positive[rows], own, prevalence[label])
                 mass = space[: high - low]
                 for k in range(low, high):
                     factor = share[1] if ranked.positive[k] else share[0]

@@ -15,11 +15,9 @@ prevalence), and in time and memory linear in the rows.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from copy import deepcopy
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, vstack
 
 from palpate.stats.arguments import Rows
 from palpate.stats.inputs import Floats
@@ -31,9 +29,10 @@ FEWEST_PATIENTS, FEWEST_OF_A_CLASS, FEWEST_OF_A_SMALL_CLASS = 1_000, 30, 100
 affordable."""
 MOST_RESAMPLED, AFFORDABLE = 4e7, 2.5e8
 """Rows x replicates up to which a metric is always resampled (4,000 rows 10,000 times), and up to which it can be."""
-_AT_ONCE = 500
-_COLUMNS, _MOST_VALUES = 160, 30_000_000
-"""About how many columns and steps a model's label has, and how many of their replicates are kept at a time."""
+_DRAWN_AT_ONCE = 20_000
+"""Replicates whose numbers are drawn together: 400 MB, which all labels then share."""
+_COLUMNS, _COLUMNS_AT_ONCE = 26, 500
+"""About how many columns a model's label has, and how many are multiplied at a time."""
 
 
 def can_stand_for_resamples(rows: Rows, n_replicates: int) -> NDArray[np.bool_]:
@@ -67,15 +66,16 @@ def influence_replicates(
     order = rng.permutation(int(rows.sizes[0].sum()))
     n_groups = min(GROUPS, 2 * ((len(order) + 1) // 2))
     values = np.empty((n_models, len(metrics), n_labels, n_replicates))
-    step = max(1, _MOST_VALUES // (_COLUMNS * n_models * max(n_replicates, 1)))
-    for low in range(0, n_labels, step):
-        labels = range(low, min(low + step, n_labels))
-        made = [moves for j in labels for moves in _moves(rows, j, metrics, point, settings, order, n_groups)]
-        # Every part of the labels meets the same random numbers.
-        moved = _multiplied(made, deepcopy(rng), n_replicates)
-        for k, (moves, by, steps) in enumerate(moved):
-            m, j = k % n_models, low + k // n_models
-            values[m, :, j] = replicates_of(moves, metrics, point[m, :, j], by, steps)
+    step = max(1, _COLUMNS_AT_ONCE // (_COLUMNS * n_models))
+    for first in range(0, n_replicates, _DRAWN_AT_ONCE):
+        some = slice(first, min(first + _DRAWN_AT_ONCE, n_replicates))
+        drawn = rng.standard_normal((n_groups, some.stop - some.start), np.float32)
+        for low in range(0, n_labels, step):
+            labels = range(low, min(low + step, n_labels))
+            made = [moves for j in labels for moves in _moves(rows, j, metrics, point, settings, order, n_groups)]
+            for k, (moves, by, steps) in enumerate(_multiplied(made, drawn)):
+                m, j = k % n_models, low + k // n_models
+                values[m, :, j, some] = replicates_of(moves, metrics, point[m, :, j], by, steps)
     return values
 
 
@@ -107,23 +107,15 @@ def _groups(rows: Rows, label: int, order: NDArray[np.int64], n_groups: int) -> 
 
 
 def _multiplied(
-    made: Sequence[Moves], rng: np.random.Generator, n_replicates: int
+    made: Sequence[Moves], drawn: NDArray[np.float32]
 ) -> Iterator[tuple[Moves, NDArray[np.float32], NDArray[np.float32]]]:
-    """The sums of influences, each times a standard normal number, [column, replicate]: of columns, and of steps."""
+    """The sums of influences, each times a number that was drawn, [group, replicate]: of columns, and of steps."""
     # Single precision: a replicate then differs by a millionth of its standard error.
     columns = np.concatenate([moves.by_group for moves in made], axis=1)
     scale = np.sqrt((columns**2).sum(axis=0))
-    some = (columns / np.where(scale > 0, scale, 1.0)).astype(np.float32)
-    none = csr_array((0, len(columns)), dtype=np.float32)
-    each = [none if moves.operating is None else moves.operating.steps for moves in made]
-    steps = vstack(each, format="csc")
-    moved = np.zeros((columns.shape[1], n_replicates), np.float32)
-    stepped = np.zeros((steps.shape[0], n_replicates), np.float32)
-    for first in range(0, len(columns), _AT_ONCE):
-        part = slice(first, first + _AT_ONCE)
-        drawn = rng.standard_normal((len(some[part]), n_replicates), np.float32)
-        moved += some[part].T @ drawn
-        stepped += steps[:, part] @ drawn
+    moved = (columns / np.where(scale > 0, scale, 1.0)).astype(np.float32).T @ drawn
     moved *= scale.astype(np.float32)[:, None]
-    ends = [np.cumsum(sizes)[:-1] for sizes in ([m.by_group.shape[1] for m in made], [s.shape[0] for s in each])]
-    return zip(made, np.split(moved, ends[0]), np.split(stepped, ends[1]), strict=True)
+    ends = np.cumsum([moves.by_group.shape[1] for moves in made])[:-1]
+    for moves, by in zip(made, np.split(moved, ends), strict=True):
+        none = np.zeros((0, drawn.shape[1]), np.float32)
+        yield moves, by, none if moves.operating is None else moves.operating.steps @ drawn

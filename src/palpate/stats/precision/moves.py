@@ -17,6 +17,8 @@ from palpate.stats.arguments import NOISE, Rows
 from palpate.stats.inputs import Floats, divide
 
 ERROR, OPERATING = "adaptive_calibration_error", "sensitivity_at_specificity"
+_SAME = {"recall_1": "sensitivity", "recall_0": "specificity", "precision_1": "ppv", "precision_0": "npv"}
+"""Metrics that are others under another name."""
 _WINDOW = 0.01
 """The share of the rows on either side of an edge that tell how far risks are off there."""
 _REACH, _MOST_POINTS = 6.0, 64
@@ -89,24 +91,33 @@ class _Operating(NamedTuple):
     held: Floats
     """What each step adds in all for rows that are drawn within classes, [side and point, class]; 0 for others."""
 
-    def moved(self, columns: Floats, steps: Floats) -> Floats:
-        """How far replicates move the points, [side and point, replicate], from those of what they are made of: of each
-        side its first point and its class, then the two classes that are drawn from."""
-        n = len(self.sensitivity)
-        steps = steps - self.held @ columns[4:]
-        sides = []
-        for side, share in enumerate((self.sensitivity, self.false_alarms)):
-            first, of_class = columns[2 * side : 2 * side + 2]
-            along = np.cumsum(steps[side * n : (side + 1) * n], axis=0)
-            sides.append(first + along - (share - share[0])[:, None] * of_class)
-        return np.concatenate(sides)
+    def shifts(self, columns: NDArray[np.float32], steps: NDArray[np.float32]) -> Floats:
+        """How far the sensitivity at the wanted share of false alarms moves in each replicate, [column, replicate] of
+        what moves: of each side its first point and its class, then the two classes that are drawn from; and steps."""
+        from palpate.stats.kernels.lanes import points_around
+
+        curve = np.stack([self.sensitivity, self.false_alarms])
+        found = np.empty((steps.shape[1], 4))
+        points_around(columns.astype(np.float64), steps, self.held, curve, self.wanted, found)
+        data, still = np.empty((1, 4)), np.zeros((6, 1))
+        points_around(still, np.zeros((2 * len(self.sensitivity), 1), np.float32), self.held, curve, self.wanted, data)
+        return np.asarray(self._read_off(found) - self._read_off(data))
+
+    def _read_off(self, around: Floats) -> Floats:
+        """The sensitivity of the lowest threshold that keeps the share of false alarms, from the points around it."""
+        here, alarms, hits_after, alarms_after = around.T
+        if not self.dense:
+            return np.asarray(here)
+        step = alarms_after - alarms
+        part = np.divide(self.wanted - alarms, step, out=np.zeros_like(here), where=step > 0)
+        return np.asarray(here + np.clip(part, 0.0, 1.0) * (hits_after - here))
 
 
 class Moves(NamedTuple):
     """How far each group moves what metrics are made of."""
 
     by_group: Floats
-    """[group, column]; those of the curve are what `_Operating.moved` needs."""
+    """[group, column]; those of the curve are what `_Operating.shifts` needs."""
     columns: dict[str, slice]
     gaps: Floats
     """Of the calibration bins, on the data."""
@@ -120,7 +131,8 @@ def moves_of(problem: Problem, metrics: Sequence[str], point: Floats, settings: 
     values = dict(zip(metrics, point.tolist(), strict=True))
     weighed = set(metrics) - {ERROR, NOISE, OPERATING, "auroc", "auprc"}
     if weighed:
-        found |= {name: each[:, None] for name, each in _ratios(problem).items() if name in weighed}
+        wanted = {_SAME.get(name, name) for name in weighed}
+        found |= {name: each[:, None] for name, each in _ratios(problem).items() if name in wanted}
     if "auroc" in metrics:
         found["auroc"] = problem.sums(_auroc(problem, values["auroc"]))[:, None]
     if "auprc" in metrics:
@@ -159,10 +171,9 @@ def replicates_of(
             off = np.zeros_like(moves.gaps) if name == NOISE else moves.gaps
             out[k] = np.abs(off[:, None] + by).mean(axis=0)
         elif moves.operating is not None and name == OPERATING:
-            columns = moved[moves.columns[name]].astype(np.float64)
-            out[k] = point[k] + _shifts(moves.operating, moves.operating.moved(columns, steps.astype(np.float64)))
+            out[k] = point[k] + moves.operating.shifts(moved[moves.columns[name]], steps)
         else:
-            out[k] = point[k] + moved[moves.columns[name]][0]
+            out[k] = point[k] + moved[moves.columns[_SAME.get(name, name)]][0]
         out[k] = np.nan if np.isnan(point[k]) and name != NOISE else out[k]
     return out
 
@@ -194,10 +205,6 @@ def _ratios(problem: Problem) -> dict[str, Floats]:
     prevalence = ratio(found, mass)
     return {
         **rates,
-        "recall_1": rates["sensitivity"],
-        "recall_0": rates["specificity"],
-        "precision_1": rates["ppv"],
-        "precision_0": rates["npv"],
         "brier": squares,
         "brier_skill_score": -squares / spread + off * (1.0 - 2.0 * share) / spread**2 * prevalence,
         "prevalence": prevalence,
@@ -296,28 +303,3 @@ def _steps(problem: Problem, values: Floats, points: NDArray[np.int64]) -> csr_a
     point = np.searchsorted(problem.first[points], np.arange(rows.start, rows.stop), side="right")
     entries = (values[rows].astype(np.float32), (point, problem.group[rows]))
     return csr_array(entries, shape=(len(points), problem.n_groups))
-
-
-def _shifts(curve: _Operating, moved: Floats) -> Floats:
-    """How far the sensitivity at the wanted share of false alarms moves in each replicate."""
-    n = len(curve.sensitivity)
-    hits = curve.sensitivity[:, None] + moved[:n]
-    alarms = np.maximum.accumulate(curve.false_alarms[:, None] + moved[n:], axis=0)
-    return np.asarray(_read_off(curve, hits, alarms) - _read_off(curve, curve.sensitivity, curve.false_alarms))
-
-
-def _read_off(curve: _Operating, hits: Floats, alarms: Floats) -> Floats:
-    """The sensitivity of the lowest threshold that keeps the share of false alarms, along the first axis."""
-    allowed = alarms <= curve.wanted + 1e-12
-    at = np.maximum(allowed.sum(axis=0) - 1, 0)
-    after = np.minimum(at + 1, len(hits) - 1)
-
-    def take(values: Floats, where: NDArray[np.int64]) -> Floats:
-        return np.asarray(np.take_along_axis(values, np.expand_dims(where, 0), axis=0)[0])
-
-    here = take(hits, at)
-    if not curve.dense:
-        return here
-    step = take(alarms, after) - take(alarms, at)
-    part = np.divide(curve.wanted - take(alarms, at), step, out=np.zeros_like(here), where=step > 0)
-    return np.asarray(here + np.clip(part, 0.0, 1.0) * (take(hits, after) - here))

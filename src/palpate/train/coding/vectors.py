@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from palpate.errors import ConfigError
 
 _HINT = "give word2vec's text or binary format, or GloVe's: a word and its numbers on each line"
-_HEAD = re.compile(rb"(\d+)[ \t]+(\d+)\s*")
+_HEAD = re.compile(rb"(\d{1,18})[ \t]+(\d{1,18})\s*")
 """The number of words and that of their numbers."""
 _LOOK = 4096
+_LONGEST_VECTOR, _LONGEST_WORD = 100_000, 4096
 _BLANKS = re.compile(r"[ \t\r\n]+")
 _NUMBER = re.compile(r"[-+]?\d*\.?\d+(?:e[-+]?\d+)?", re.IGNORECASE)
 _TEXT = re.compile(rb"[^ \n]+[ \t]+[-+]?\d*\.?\d+(?:e[-+]?\d+)?\s", re.IGNORECASE)
@@ -103,9 +104,11 @@ def _apart(parts: list[str], size: int) -> tuple[str, list[str]]:
 
 def _binary(stream: BinaryIO, n: int, size: int, file: Path) -> Iterator[tuple[str, NDArray[np.float32]]]:
     """Each word ends with a blank, and 4 bytes per number follow."""
+    if size > _LONGEST_VECTOR:
+        raise ConfigError(f"its first line says that a vector has {size:,} numbers", file=file, hint=_HINT)
     for _ in range(n):
         word = b""
-        while (letter := stream.read(1)) not in (b" ", b""):
+        while (letter := stream.read(1)) not in (b" ", b"") and len(word) < _LONGEST_WORD:
             word += letter
         numbers = stream.read(4 * size)
         if len(numbers) < 4 * size:

@@ -16,20 +16,16 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from palpate.commands.review import altered_key, draw_review
-from palpate.config import load_config
-from palpate.config.audits import make_audit
-from palpate.errors import InputError
 from palpate.files import write_atomically
-from palpate.perturb.characteristics import NAMES, Alterer
 from palpate.report.review import NotePart, note_parts
 from palpate.workbench.alterations import marks
 from palpate.workbench.alterations.marks import AlteredSample, NoteMark
-from palpate.workbench.jobs import can_run, jobs_of, run_again
-from palpate.workbench.notes import notes_of, source_of
+from palpate.workbench.jobs import can_run, last_job, run_again
+from palpate.workbench.notes import AlteringOptions, audit_options, notes_of, source_of
+from palpate.workbench.pages import BenchProblem
 from palpate.workbench.people import COORDINATOR, REVIEWER, Person
 from palpate.workbench.runs import attachment
 from palpate.workbench.sections import Bench, BenchSection, Door, Visit, read_number
-from palpate.workbench.shelf import find_config
 
 _AUDIT = "characteristics"
 _BOTH = (COORDINATOR, REVIEWER)
@@ -46,7 +42,7 @@ def _sample(visit: Visit) -> AlteredSample:
 
 def _require_notes(visit: Visit) -> None:
     if not visit.bench.options.show_notes:
-        raise InputError(visit.bench.texts("alterations.hidden"))
+        raise BenchProblem("alterations_hidden")
 
 
 # --- reviewers ----------------------------------------------------------------------------------------------
@@ -93,8 +89,7 @@ def shown_note(bench: Bench, sample: AlteredSample, place: int) -> list[NotePart
     notes, kept = notes_of(bench), marks.note_of(bench.store, sample.id, place)
     text = notes.texts[kept.row] if notes is not None and kept.row < len(notes.texts) else None
     if text is None or kept.edits[-1][1] > len(text) or altered_key(text, kept.edits) != kept.altered:
-        hint = f"start it with the notes of {sample.saved['cohort']}"
-        raise InputError("the notes of the workbench are not those that were altered", hint=hint)
+        raise BenchProblem("other_notes", cohort=str(sample.saved["cohort"]))
     return note_parts(text, kept.edits)
 
 
@@ -110,9 +105,7 @@ def _mark(visit: Visit) -> Response:
     sample, person, store = _sample(visit), visit.person, visit.bench.store
     at = visit.number("at", low=0, high=sample.n - 1)
     mark = visit.field("mark", longest=10)
-    before = marks.marks_of(store, sample.id, person.id).get(at)
-    reason = before.reason if before is not None and before.mark == mark else ""
-    marks.enter_mark(store, sample, person.id, at, NoteMark(mark, reason), visit.field("entry", longest=64))
+    marks.enter_mark(store, sample, person.id, at, NoteMark(mark, None), visit.field("entry", longest=64))
     visit.log("marked an alteration", sample=sample.id, item=at)
     if mark != "right":
         return visit.go(f"/alterations/{sample.id}?at={at}&said=why_asked")
@@ -127,7 +120,7 @@ def _reason(visit: Visit) -> Response:
     at = visit.number("at", low=0, high=sample.n - 1)
     given = marks.marks_of(store, sample.id, person.id)
     if at not in given:
-        raise InputError(visit.bench.texts("alterations.mark_first"))
+        raise BenchProblem("mark_first")
     kind = visit.field("kind", longest=20)
     reason = " ".join(visit.field("reason", longest=marks.LONGEST_REASON).split())
     if kind in marks.REASONS:
@@ -149,30 +142,21 @@ def _undo(visit: Visit) -> Response:
 
 def offered_groups(bench: Bench) -> list[str]:
     """`gender=female`, for every characteristic of palpate and of the audit's own definitions."""
-    own = _audit_options(bench).get("definitions", ())
-    alterer = Alterer([*NAMES, *own])
+    alterer = (audit_options(bench) or AlteringOptions()).alterer()
     offered = {name: _AGES if name == "age" else alterer.groups(name) for name in alterer.characteristics}
     return [f"{name}={group}" for name, groups in offered.items() for group in groups]
-
-
-def _audit_options(bench: Bench) -> dict[str, Any]:
-    """How the audit of the configuration alters notes, so that what is reviewed is what it does."""
-    config = find_config(bench.options)
-    loaded = None if config is None else load_config(config)
-    if config is None or loaded is None or _AUDIT not in loaded.audits:
-        return {}
-    options = {name: value for name, value in (loaded.audits[_AUDIT] or {}).items() if name != "review"}
-    audit = make_audit(_AUDIT, options, folder=config.parent)
-    return {name: getattr(audit, name) for name in ("definitions", "contradictory", "sure")}
 
 
 def _make(visit: Visit) -> Response:
     source = source_of(visit.bench)
     if source is None:
-        raise InputError(visit.bench.texts("alterations.no_notes"))
+        raise BenchProblem("no_notes")
     to = [part.strip() for part in visit.field("to", longest=300).split(",")]
+    if not all(name.strip() and group.strip() for name, _, group in (part.partition("=") for part in to)):
+        raise BenchProblem("to_what")
     n, seed = visit.number("n", low=1, high=marks.MOST_NOTES), visit.number("seed", low=0, high=2**31)
-    drawn = draw_review(source, to, n=n, seed=seed, **_audit_options(visit.bench))
+    options = audit_options(visit.bench) or AlteringOptions()
+    drawn = draw_review(source, to, n=n, seed=seed, **options._asdict())
     number = marks.make_sample(visit.bench.store, drawn)
     visit.log("drew altered notes", sample=number, notes=len(drawn.sample.notes))
     return visit.go(f"/alterations/{number}/progress")
@@ -191,14 +175,13 @@ def _progress(visit: Visit) -> Response:
         (place, [(person, given[person.id][place]) for person in people if place in given.get(person.id, {})])
         for place in range(sample.n)
     ]
-    jobs = [job for job in jobs_of(bench).jobs if job.audit == _AUDIT]
     values: dict[str, Any] = {
         "sample": sample,
         "counted": counted,
         "agreement": marks.mark_agreement(sample, list(given.values())),
         "doubtful": [(place, by) for place, by in said if any(mark.mark != "right" for _, mark in by)],
         "can_run": can_run(bench, _AUDIT),
-        "job": jobs[-1] if jobs else None,
+        "job": last_job(bench, _AUDIT, sample.id),
     }
     return visit.page("alterations/rates.html.j2" if visit.is_part else "alterations/progress.html.j2", **values)
 
@@ -217,9 +200,9 @@ def _read_note(visit: Visit) -> Response:
 
 
 def _close(visit: Visit) -> Response:
-    sample = _sample(visit)
-    marks.close_sample(visit.bench.store, sample.id, closed=not sample.closed)
-    visit.log("closed a review" if not sample.closed else "opened a review", sample=sample.id)
+    sample, closed = _sample(visit), visit.number("close", low=0, high=1) == 1
+    marks.close_sample(visit.bench.store, sample.id, closed=closed)
+    visit.log("closed a review" if closed else "opened a review", sample=sample.id)
     return visit.go(f"/alterations/{sample.id}/progress")
 
 
@@ -243,14 +226,14 @@ def write_reviews(bench: Bench, sample: AlteredSample, folder: Path) -> list[Pat
             written.append(folder / f"review-{sample.id}-{person.id}.json")
             write_atomically(written[-1], marks.review_file(sample, person.name, mine))
     if not written:
-        raise InputError("nobody has marked an alteration right or wrong yet")
+        raise BenchProblem("no_marks")
     return written
 
 
 def _audit(visit: Visit) -> Response:
     sample = _sample(visit)
     files = write_reviews(visit.bench, sample, visit.bench.options.home.absolute())
-    run_again(visit.bench, _AUDIT, {"review": [str(file) for file in files]})
+    run_again(visit.bench, _AUDIT, {"review": [str(file) for file in files]}, about=sample.id)
     visit.log("started an audit", audit=_AUDIT, sample=sample.id)
     return visit.go(f"/alterations/{sample.id}/progress")
 

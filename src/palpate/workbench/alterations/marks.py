@@ -17,9 +17,9 @@ import numpy as np
 from palpate.audits.characteristics.review import error_rate
 from palpate.cases.edits import Edit
 from palpate.commands.review import DrawnReview
-from palpate.errors import InputError
 from palpate.perturb.characteristics.review import MARKS, AlterationReview
 from palpate.stats import krippendorff_alpha
+from palpate.workbench.pages import BenchProblem
 from palpate.workbench.store import BenchStore
 
 REASONS = ("remains", "somebody", "contradicts", "reads", "more")
@@ -79,7 +79,8 @@ class NoteMark(NamedTuple):
     """What a reviewer said of a note."""
 
     mark: str
-    reason: str
+    reason: str | None
+    """None, where it is entered: that of the same mark before."""
 
 
 class MarkRate(NamedTuple):
@@ -138,27 +139,45 @@ def close_sample(store: BenchStore, sample: int, *, closed: bool) -> None:
 
 
 def enter_mark(store: BenchStore, sample: AlteredSample, person: int, place: int, given: NoteMark, entry: str) -> None:
-    """Enter a mark; an entry that was sent before changes nothing."""
-    if sample.closed:
-        raise InputError("this review is closed: no more marks are taken")
+    """Enter a mark; the same entry once more changes nothing, and another one with its key is refused."""
     if not entry or len(entry) > 64:
-        raise InputError("the form is incomplete", hint="load the page again")
+        raise BenchProblem("incomplete")
     if not 0 <= place < sample.n or given.mark not in MARKS[:-1]:
-        raise InputError("a mark is right, wrong or unsure, for a note of the sample")
-    values = (sample.id, person, place, given.mark, given.reason, entry, time.time())
+        raise BenchProblem("mark")
     sql = (
-        "INSERT OR IGNORE INTO alterations_entries (sample, person, place, mark, reason, entry, at) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?)"
+        "INSERT INTO alterations_entries (sample, person, place, mark, reason, entry, at) VALUES (?, ?, ?, ?, ?, ?, ?)"
     )
-    store.write(lambda db: db.execute(sql, values) and None)
+
+    def change(db: sqlite3.Connection) -> None:
+        _refuse_closed(db, sample.id)
+        asked = "SELECT place, mark, reason FROM alterations_entries WHERE sample = ? AND person = ? AND entry = ?"
+        sent = db.execute(asked, (sample.id, person, entry)).fetchone()
+        if sent is None:
+            reason = _reason_of(db, sample.id, person, place, given.mark) if given.reason is None else given.reason
+            db.execute(sql, (sample.id, person, place, given.mark, reason, entry, time.time()))
+        elif (sent["place"], sent["mark"]) != (place, given.mark) or given.reason not in (None, sent["reason"]):
+            raise BenchProblem("answered")
+
+    store.write(change)
+
+
+def _reason_of(db: sqlite3.Connection, sample: int, person: int, place: int, mark: str) -> str:
+    """What was said why, if the mark is the same as before."""
+    before = db.execute(f"{_CURRENT} AND person = ? AND place = ?", (sample, person, place)).fetchone()
+    return str(before["reason"]) if before is not None and before["mark"] == mark else ""
+
+
+def _refuse_closed(db: sqlite3.Connection, sample: int) -> None:
+    """In the same transaction as the entry, so that nothing comes after the end."""
+    if db.execute("SELECT closed FROM alterations_samples WHERE id = ?", (sample,)).fetchone()["closed"]:
+        raise BenchProblem("marks_closed")
 
 
 def undo_mark(store: BenchStore, sample: AlteredSample, person: int) -> int | None:
     """Take back the last entry; returns the place that it was about, or None."""
-    if sample.closed:
-        raise InputError("this review is closed: no more marks are taken")
 
     def change(db: sqlite3.Connection) -> int | None:
+        _refuse_closed(db, sample.id)
         asked = "SELECT max(id) AS id, place FROM alterations_entries WHERE sample=? AND person=? AND undone=0"
         found = db.execute(asked, (sample.id, person)).fetchone()
         if found["id"] is None:
@@ -207,7 +226,7 @@ def mark_agreement(sample: AlteredSample, marks: Sequence[Mapping[int, NoteMark]
 def review_file(sample: AlteredSample, reviewer: str, marks: Mapping[int, NoteMark]) -> str:
     """The file that the audit takes: one reviewer's marks and reasons, no text of notes."""
     if not any(mark.mark in ("right", "wrong") for mark in marks.values()):
-        raise InputError(f"{reviewer} has not marked an alteration right or wrong yet")
+        raise BenchProblem("no_marks_of", name=reviewer)
     listed = []
     for place, one in enumerate(sample.saved["marks"]):
         given = marks.get(place)

@@ -13,10 +13,12 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from palpate.data.annotations import CODE_SYSTEMS, AnnotatedChart, Annotation, mdace
-from palpate.data.annotations.webanno_projects import import_evidence
-from palpate.errors import InputError
+from palpate.data.annotations.cas_changes import CasSource, coded_places
+from palpate.data.annotations.webanno_projects import annotations_in, choose_feature, read_annotator
+from palpate.errors import InputError, parse_json
 from palpate.run.directory import RunDirectory
 from palpate.workbench.evidence.decisions import BOTH, CODER, MODEL, ProposedSpan, ReviewedNote
+from palpate.workbench.pages import BenchProblem
 
 LARGEST = 20_000_000
 """Bytes of the files that are sent."""
@@ -38,6 +40,7 @@ class MarkedNote(NamedTuple):
     key: tuple[str, str]
     note: ReviewedNote
     annotations: tuple[Annotation, ...]
+    source: CasSource | None = None
 
 
 class ImportedCharts(NamedTuple):
@@ -59,11 +62,11 @@ class ReadHow(NamedTuple):
 def read_file(name: str, content: bytes, how: ReadHow, *, by_model: bool) -> list[MarkedNote]:
     """The notes of a file that was sent; what is wrong with it is said without the place where it was unpacked."""
     if how.code_system not in CODE_SYSTEMS:
-        raise InputError("unknown code system", hint=f"use one of {', '.join(CODE_SYSTEMS)}")
+        raise BenchProblem("code_system", known=", ".join(CODE_SYSTEMS))
     plain = _NOT_IN_A_NAME.sub("_", PurePosixPath(name.replace("\\", "/")).name)[-80:].strip(". ")
     ending = Path(plain).suffix.lower()
     if ending not in (".json", ".zip"):
-        raise InputError("charts are a .json file, or a .zip file of such files")
+        raise BenchProblem("chart_file")
     with tempfile.TemporaryDirectory(prefix="palpate-") as folder:
         path = Path(folder) / plain
         try:
@@ -75,12 +78,14 @@ def read_file(name: str, content: bytes, how: ReadHow, *, by_model: bool) -> lis
             if ending == ".json" and _is_mdace(content):
                 return list(_of_charts([mdace.read_chart(path)]))
             return list(_of_project(path, how))
+        except BenchProblem:
+            raise
         except InputError as error:
             hint = None if error.hint is None else _OPTION.sub(r"the field \1", error.hint)
-            raise InputError(error.problem, row=error.row, column=error.column, hint=hint) from None
+            said = InputError(error.problem, row=error.row, column=error.column, hint=hint)
+            raise BenchProblem("file", said=str(said)) from None
         except OSError:
-            hint = "give files and folders short names, and no file the name of a folder"
-            raise InputError("the file could not be unpacked", hint=hint) from None
+            raise BenchProblem("not_unpacked") from None
 
 
 def _unpacked(content: bytes) -> dict[str, bytes]:
@@ -89,12 +94,12 @@ def _unpacked(content: bytes) -> dict[str, bytes]:
         packed = zipfile.ZipFile(io.BytesIO(content))
         listed = [one for one in packed.infolist() if not one.is_dir()]
         if len(listed) > MOST_FILES or sum(one.file_size for one in listed) > LARGEST_UNPACKED:
-            raise InputError("the zip file holds too much", hint="send fewer charts at once")
+            raise BenchProblem("zip_large")
         if any(one.filename.lower().endswith(".zip") for one in listed):
-            raise InputError("the zip file holds other zip files", hint="export as UIMA CAS JSON, or send them apart")
+            raise BenchProblem("zip_in_zip")
         return {one.filename: packed.read(one) for one in listed if one.filename.lower().endswith(".json")}
-    except (zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedError, EOFError):
-        raise InputError("the zip file is damaged, or needs a password") from None
+    except (zipfile.BadZipFile, zlib.error, RuntimeError, EOFError, LookupError, ValueError, OSError):
+        raise BenchProblem("zip_damaged") from None
 
 
 def _written(members: Mapping[str, bytes], folder: Path) -> Path:
@@ -114,8 +119,8 @@ def _written(members: Mapping[str, bytes], folder: Path) -> Path:
 
 def _is_mdace(content: bytes) -> bool:
     try:
-        found = json.loads(content)
-    except (ValueError, RecursionError):
+        found = parse_json(content)
+    except ValueError:
         return False
     return isinstance(found, dict) and "hadm_id" in found
 
@@ -127,19 +132,35 @@ def _of_charts(charts: Iterator[AnnotatedChart] | Sequence[AnnotatedChart]) -> I
             kept = ReviewedNote(
                 0, *names, note.category, note.description, chart.comment, chart.setting, chart.system, note.text
             )
-            yield MarkedNote((f"{names[0]} {chart.system or ''}".strip(), names[1]), kept, note.annotations)
+            key = " ".join(part for part in (names[0], chart.setting, chart.system) if part)
+            yield MarkedNote((key, names[1]), kept, note.annotations)
 
 
 def _of_project(path: Path, how: ReadHow) -> Iterator[MarkedNote]:
     """The documents of an INCEpTION export, or one: each is a chart of one note."""
     annotator, layer, feature = (value.strip() or None for value in how[1:])
-    found = import_evidence(path, annotator=annotator, layer=layer, feature=feature, code_system=how.code_system)
-    spans: dict[str, list[Annotation]] = {}
-    for row in found.evidence.iter_rows(named=True):
-        span = Annotation(row["start"], row["end"], row["label"], how.code_system, row["type"] or "Human")
-        spans.setdefault(row["case_id"], []).append(span)
-    for case, text in found.cases.select("case_id", "text").iter_rows():
-        yield MarkedNote((case, case), ReviewedNote(0, case, case, text=text), tuple(spans.get(case, ())))
+    read = read_annotator(path, annotator)
+    known, name = choose_feature(read, layer, feature, path)
+    seen: set[str] = set()
+    for one in read:
+        if one.document in seen:
+            raise BenchProblem("two_projects", document=one.document)
+        seen.add(one.document)
+        raw = one.content.raw
+        spans = tuple(annotations_in(one, known, name, how.code_system))
+        source = None if raw is None else _source(raw, known, name, spans)
+        note = ReviewedNote(0, one.document, one.document, text=one.content.text)
+        yield MarkedNote((one.document, one.document), note, spans, source)
+
+
+def _source(raw: bytes, layer: str, feature: str, spans: Sequence[Annotation]) -> CasSource | None:
+    """The document itself, if its spans are found in it as they were read; else new ones are written for it."""
+    try:
+        source = CasSource(raw.decode("utf-8-sig"), layer, feature)
+        found = set(coded_places(source))
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
+        return None
+    return source if found == {(one.begin, one.end, one.code) for one in spans} else None
 
 
 def combine(coders: Sequence[MarkedNote], models: Sequence[MarkedNote], texts: Mapping[str, str]) -> ImportedCharts:
@@ -153,10 +174,10 @@ def combine(coders: Sequence[MarkedNote], models: Sequence[MarkedNote], texts: M
             if place == len(notes):
                 text = one.note.text if one.note.text is not None else texts.get(one.note.note)
                 notes.append(one.note._replace(place=place, text=text))
-            known = notes[place]
+            known = notes[place] = _with_source(notes[place], side, one.source)
             if one.note.text is not None and one.note.text != known.text:
                 if known.text is not None:
-                    raise InputError(f"note {known.note} of chart {known.chart} has two different texts")
+                    raise BenchProblem("two_texts", note=known.note, chart=known.chart)
                 notes[place] = known._replace(text=one.note.text)
             for span in one.annotations:
                 key = (place, span.begin, span.end, span.code)
@@ -167,31 +188,43 @@ def combine(coders: Sequence[MarkedNote], models: Sequence[MarkedNote], texts: M
     return checked_charts(notes, listed)
 
 
+def _with_source(note: ReviewedNote, side: str, source: CasSource | None) -> ReviewedNote:
+    """The note with the document that it came from."""
+    if source is None:
+        return note
+    kept = {**({} if note.source is None else json.loads(note.source)), side: source}
+    return note._replace(source=json.dumps(kept))
+
+
 def _known_key(
     one: MarkedNote, place_of: Mapping[tuple[str, str], int], notes: Sequence[ReviewedNote]
 ) -> tuple[str, str]:
-    """The key of the same note in what was read before, where only one of the two files names a code system."""
+    """The key of the same note in what was read before, where one of the two files names no setting or code system."""
     if one.key in place_of:
         return one.key
-    bare = (one.note.chart, one.note.note)
-    if one.note.system is not None:
-        return bare if bare in place_of else one.key
-    found = [key for key, place in place_of.items() if (notes[place].chart, notes[place].note) == bare]
+    found = [key for key, place in place_of.items() if _may_be_same(notes[place], one.note)]
     return found[0] if len(found) == 1 else one.key
+
+
+def _may_be_same(one: ReviewedNote, other: ReviewedNote) -> bool:
+    """Whether two files can be about the same note: they name no different setting or code system."""
+    named = ((one.setting, other.setting), (one.system, other.system))
+    same = (one.chart, one.note) == (other.chart, other.note)
+    return same and all(first is None or second in (None, first) for first, second in named)
 
 
 def checked_charts(notes: list[ReviewedNote], spans: list[ProposedSpan]) -> ImportedCharts:
     """Refuse too many, and spans that go beyond their note."""
     if len(notes) > MOST_NOTES or len(spans) > MOST_SPANS:
-        raise InputError(f"a review has at most {MOST_NOTES:,} notes and {MOST_SPANS:,} spans")
+        raise BenchProblem("too_many_spans", notes=f"{MOST_NOTES:,}", spans=f"{MOST_SPANS:,}")
     for span in spans:
         note = notes[span.note]
         if span.end > (LONGEST_NOTE if note.text is None else len(note.text)):
-            raise InputError(f"a span of note {note.note} of chart {note.chart} goes beyond its text")
+            raise BenchProblem("span_beyond", note=note.note, chart=note.chart)
     try:
         "".join(str(part) for one in (*notes, *spans) for part in one).encode()
     except UnicodeEncodeError:
-        raise InputError("the charts hold half a character (a lone surrogate), which is no text") from None
+        raise BenchProblem("half_character") from None
     return ImportedCharts(notes, spans)
 
 
@@ -207,7 +240,7 @@ def read_run(run: Path, model: str, *, code_system: str, texts: Mapping[str, str
     spans, places = directory.read_table(_AUDIT, "spans"), directory.read_table(_AUDIT, "notes")
     kept = directory.read_table(_AUDIT, "texts")
     if spans is None or model not in spans["model"]:
-        raise InputError("this run has no spans of the evidence audit and this model")
+        raise BenchProblem("no_spans_of_run")
     known = {**texts, **({} if kept is None else dict(kept.iter_rows()))}
     starts = {} if places is None else {(row[0], row[1]): row[2:] for row in places.iter_rows()}
     sides: dict[str, list[MarkedNote]] = {CODER: [], MODEL: []}

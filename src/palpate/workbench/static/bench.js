@@ -17,13 +17,19 @@
     enter.submit();
   }
 
+  // While a part of the page is replaced, what is pressed is about the part that comes: it waits, in order. Once a page
+  // is left, nothing of it is pressed any more.
+  let replacing = 0, leaving = false;
+  const waiting = [];
+  window.addEventListener("pageshow", () => { leaving = false; });
+
   function put(target, html) {
     const old = document.querySelector(target);
     if (!old) return;
     const holder = document.createElement("template");
     holder.innerHTML = html;
     const part = holder.content.querySelector(target);
-    if (!part) { location.reload(); return; }
+    if (!part) { leaving = true; location.reload(); return; }
     const focused = old.contains(document.activeElement) ? document.activeElement : null;
     const where = focused && (focused.id || focused.name);
     old.replaceWith(part);
@@ -37,6 +43,7 @@
   async function fetchPart(url, options) {
     const answer = await fetch(url, { ...options, headers: { "X-Part": "1" }, credentials: "same-origin" });
     if (answer.status === 401 || answer.redirected && new URL(answer.url).pathname === "/enter") {
+      leaving = true;
       location.href = "/enter";
       return null;
     }
@@ -54,6 +61,13 @@
     const form = event.target;
     if (!form.dataset.part) return;
     event.preventDefault();
+    if (leaving) return;
+    if (replacing && form.elements.entry) {
+      // It was made for one answer, which is on its way; a button that has an id is there again afterwards.
+      if (event.submitter?.id) waiting.push({ id: event.submitter.id });
+      return;
+    }
+    replacing += 1;
     const body = new URLSearchParams(new FormData(form, event.submitter));
     const read = form.method === "get";
     const url = read ? `${form.action}?${body}` : form.action;
@@ -69,8 +83,11 @@
         note.setAttribute("role", "alert");
         note.textContent = error instanceof TypeError ? said.dataset.unsaved : error.message;
         if (form.isConnected) form.prepend(note);
+        waiting.length = 0;
       }
       form.removeAttribute("aria-busy");
+      replacing -= 1;
+      while (waiting.length && !replacing && !leaving) again(waiting.shift());
     });
   });
 
@@ -85,13 +102,34 @@
   }
 
   // <button data-key="1">: the key presses the button, unless somebody is writing, or has switched keys off.
+  const FIELD = "input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]";
+  const buttonOf = (key) => document.querySelector(`[data-key="${CSS.escape(key)}"]`);
+  function press(pressed) {
+    if (pressed.matches("a[href]")) leaving = true;
+    if (pressed.matches("input, textarea, select")) pressed.focus(); else pressed.click();
+  }
+  // What waited: a key, or the click of a button. After a key that leads into a field, further ones are written there.
+  function again({ key, id }) {
+    const field = id ? null : document.activeElement?.closest(FIELD);
+    const pressed = id ? document.getElementById(id) : buttonOf(key);
+    if (field && key === "Enter") field.form?.requestSubmit(field.form.querySelector("button"));
+    else if (field && key.length === 1 && field.setRangeText) field.value += key;
+    else if (!field && pressed && !pressed.disabled) press(pressed);
+  }
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || storage.get(KEYS)) return;
-    if (event.target.closest("input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]")) return;
-    const pressed = document.querySelector(`[data-key="${CSS.escape(event.key)}"]`);
+    if (event.target.closest(FIELD)) return;
+    const pressed = buttonOf(event.key);
+    if (leaving && pressed) event.preventDefault();
+    if (leaving) return;
+    if (replacing && (pressed || event.key.length === 1 || event.key === "Enter")) {
+      event.preventDefault();
+      waiting.push({ key: event.key });
+      return;
+    }
     if (!pressed || pressed.disabled) return;
     event.preventDefault();
-    if (pressed.matches("input, textarea, select")) pressed.focus(); else pressed.click();
+    press(pressed);
   });
   const keys = document.getElementById("keys");
   if (keys) {
@@ -101,6 +139,37 @@
   document.addEventListener("click", (event) => {
     const button = event.target.closest("[data-copy]");
     if (button) document.querySelector(button.dataset.into).value = document.querySelector(button.dataset.copy).value;
+  });
+  // <input data-selects="#chart">: words that are selected in #chart are written here, with the place where they start.
+  document.addEventListener("mouseup", () => {
+    const input = document.querySelector("[data-selects]");
+    const chart = input && document.querySelector(input.dataset.selects);
+    const chosen = window.getSelection();
+    if (!chart || !chosen.rangeCount || chosen.isCollapsed) return;
+    const range = chosen.getRangeAt(0);
+    if (!chart.contains(range.startContainer) || !chart.contains(range.endContainer)) return;
+    const texts = document.createTreeWalker(chart, NodeFilter.SHOW_TEXT);
+    let before = "", words = "";
+    while (texts.nextNode()) {
+      const node = texts.currentNode;
+      if (node.parentElement.closest(".label") || !range.intersectsNode(node)) {
+        if (!words && !node.parentElement.closest(".label")) before += node.data;
+        continue;
+      }
+      const from = node === range.startContainer ? range.startOffset : 0;
+      const to = node === range.endContainer ? range.endOffset : node.length;
+      if (!words) before += node.data.slice(0, from);
+      words += node.data.slice(from, to);
+    }
+    if (!words.trim()) return;
+    const start = [...before].length + [...words].length - [...words.trimStart()].length;
+    input.value = words.trim().replace(/\s+/g, " ");
+    input.form.elements.near.value = start;
+    input.form.elements.last.value = "";
+  });
+  document.addEventListener("input", (event) => {
+    if (event.target.dataset.selects) event.target.form.elements.near.value = "";
+    if (event.target.id === "which") event.target.form.elements.near.value = "";
   });
   document.addEventListener("change", (event) => {
     const form = event.target.form;

@@ -14,10 +14,10 @@ import numpy as np
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from palpate.errors import InputError
 from palpate.perturb.suites import list_suites
 from palpate.privacy import hides
-from palpate.workbench.notes import notes_of
+from palpate.workbench.notes import AlteringOptions, audit_options, notes_of
+from palpate.workbench.pages import BenchProblem
 from palpate.workbench.people import COORDINATOR, VIEWER
 from palpate.workbench.sections import Bench, BenchSection, Door, Visit
 from palpate.workbench.shelf import find_config
@@ -71,10 +71,19 @@ def models_of(bench: Bench) -> AskedModels:
     return bench.kept("models", lambda: AskedModels(bench))
 
 
+def options_of(bench: Bench) -> AlteringOptions:
+    """How notes are altered: as the audit of the configuration does it."""
+    return bench.kept("altering", lambda: audit_options(bench) or changes.WITHOUT_AUDIT)
+
+
+def _characteristics(bench: Bench) -> dict[str, tuple[str, ...]]:
+    return bench.kept("characteristics", lambda: changes.characteristics(options_of(bench)))
+
+
 def warm_up(bench: Bench) -> None:
     """Load what the first question would wait for."""
     if find_config(bench.options) is not None:
-        bench.kept("characteristics", changes.characteristics)
+        _characteristics(bench)
         models_of(bench).ask([""])
 
 
@@ -130,7 +139,7 @@ def _page(visit: Visit) -> Response:
         case=asked if note else "",
         changed="",
         cases=() if notes is None else notes.cases[:2_000],
-        characteristics=bench.kept("characteristics", changes.characteristics),
+        characteristics=_characteristics(bench),
         models=models_of(bench).all(),
         kept=_kept(visit),
     )
@@ -142,7 +151,7 @@ def _random_row(n: int) -> int:
 
 def _row_of(cases: Sequence[str], case: str) -> int:
     if case not in cases:
-        raise InputError("there is no note of this name")
+        raise BenchProblem("no_note")
     return cases.index(case)
 
 
@@ -155,14 +164,14 @@ def _threshold(visit: Visit) -> float | None:
     except ValueError:
         value = float("nan")
     if not 0 <= value <= 1:
-        raise InputError("a threshold is a number from 0 to 1")
+        raise BenchProblem("threshold")
     return value
 
 
 def _ask(visit: Visit) -> Response:
     note = visit.field("note", longest=LONGEST_NOTE)
     if not note.strip():
-        raise InputError("write or choose a note first")
+        raise BenchProblem("note_first")
     written = visit.field("changed", longest=LONGEST_NOTE)
     name, _, group = visit.field("to", longest=100).partition("=")
     wanted = WantedChange(
@@ -173,7 +182,7 @@ def _ask(visit: Visit) -> Response:
         sentence=visit.field("sentence", longest=500),
     )
     written = written if written.strip() else note
-    changed = changes.change_note(written, wanted)
+    changed = changes.change_note(written, wanted, options_of(visit.bench))
     models = models_of(visit.bench)
     answers = models.ask([note, changed.text], _threshold(visit))
     values: dict[str, Any] = {
@@ -234,7 +243,7 @@ def _kept_page(visit: Visit) -> Response:
         case="",
         changed=row["changed"],
         cases=(),
-        characteristics=visit.bench.kept("characteristics", changes.characteristics),
+        characteristics=_characteristics(visit.bench),
         models=models_of(visit.bench).all(),
         kept=_kept(visit),
     )
@@ -254,20 +263,19 @@ def _templates(visit: Visit) -> Response:
         suites=list_suites(),
         base=base,
         slots=playground.slots_of(base),
-        example=playground.EXAMPLE,
-        own_example="finding: fever, chest pain",
     )
 
 
 def _fill(visit: Visit) -> Response:
     template = visit.field("template", longest=playground.LONGEST_TEMPLATE)
-    texts = playground.fill_template(template, visit.field("suite", longest=60), visit.field("own"))
+    texts, n_all = playground.fill_template(template, visit.field("suite", longest=60), visit.field("own"))
     answers = models_of(visit.bench).ask(texts, _threshold(visit))
     asked = [answer for answer in answers if not answer.problem]
     visit.log("tried a template", texts=len(texts))
     return visit.page(
         "whatif/filled.html.j2" if visit.is_part else "whatif/tried.html.j2",
         texts=texts,
+        n_all=n_all,
         answers=asked,
         problems=[(answer.name, answer.problem) for answer in answers if answer.problem],
     )

@@ -26,8 +26,8 @@ Floats = NDArray[np.float64]
 DEFAULT_THRESHOLD = 0.5
 MOST_OCCLUDED = 600
 """Words of a note that are left out one by one."""
-NO_SCORES = "it looks cases up or reads their columns, so it has no answer to a new text"
-NO_TEXT = "it reads images"
+NO_SCORES, NO_TEXT, FAILED = "no_scores", "no_text", "failed"
+"""Why a model has no answer: keys of the texts."""
 
 
 class AskedModel(NamedTuple):
@@ -85,7 +85,8 @@ class AskedModels:
             try:
                 members = [load_model(spec) for spec in specs]
             except PalpateError as error:
-                found.append(AskedModel(name, (), str(error).replace(str(config.absolute().parent), "")))
+                said = str(error).replace(f"{config.absolute().parent}/", "")
+                found.append(AskedModel(name, (), said))
                 continue
             problem = next((_problem(model) for model in members if _problem(model)), "")
             found.append(AskedModel(name, () if problem else members, problem))
@@ -107,7 +108,7 @@ class AskedModels:
             with self._lock:
                 p = np.mean([model.predict(Inputs.from_texts(list(texts))) for model in asked.members], axis=0)
         except PalpateError:
-            return nothing._replace(problem="it failed on this text")
+            return nothing._replace(problem=FAILED)
         return nothing._replace(p=p, seconds=time.perf_counter() - begun, own_threshold=threshold is None and bool(own))
 
     def weights(self, name: str, text: str, label: int) -> WordWeights | None:

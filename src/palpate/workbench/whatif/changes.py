@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
 from palpate.cases.edits import Edit, splice
-from palpate.errors import InputError
-from palpate.perturb.characteristics import Alterer
-from palpate.perturb.characteristics.alterer import NAMES
+from palpate.perturb.characteristics.reading.headings import sentence_starts
+from palpate.perturb.words import tokens
 from palpate.privacy import hides
 from palpate.report.review import NotePart, note_parts
+from palpate.workbench.notes import AlteringOptions
+from palpate.workbench.pages import BenchProblem
 
 LONGEST_NOTE = 100_000
+WITHOUT_AUDIT = AlteringOptions(sure="normal")
+"""Where the configuration has no audit of characteristics, doubtful notes are altered, too: somebody looks at them."""
 _SENTENCE = re.compile(r"[^.!?\n]*(?:\.(?=\d)[^.!?\n]*)*(?:[.!?]+|\n|$)")
 _WORD = re.compile(r"(?:\w+|[^\w\s])\s*|\s+")
 """A word or a sign with the blanks after it."""
@@ -46,8 +50,8 @@ class ChangedNote(NamedTuple):
     told: tuple[tuple[str, dict[str, object]], ...]
 
 
-def change_note(note: str, wanted: WantedChange) -> ChangedNote:
-    """Make the changes one after the other: the word, the characteristic, the sentence."""
+def change_note(note: str, wanted: WantedChange, options: AlteringOptions = WITHOUT_AUDIT) -> ChangedNote:
+    """Make the changes one after the other: the word, the characteristic (as the audit does it), the sentence."""
     told: list[tuple[str, dict[str, object]]] = []
     text, done = note, [(0, 0, len(note))]
 
@@ -60,7 +64,7 @@ def change_note(note: str, wanted: WantedChange) -> ChangedNote:
         make(edits)
         told.append(("replaced", {"n": len(edits)}))
     if wanted.characteristic:
-        alterer = Alterer([wanted.characteristic], sure="normal")
+        alterer = options.alterer(wanted.characteristic)
         alterer.check(wanted.characteristic, wanted.group)
         outcome = alterer.edits(alterer.plan(text), (wanted.characteristic, wanted.group))
         make(outcome.edits)
@@ -78,31 +82,51 @@ def _which(text: str, found: Sequence[tuple[int, int]], wanted: str) -> int:
     if wanted.strip().isdecimal():
         number = int(wanted)
         if not 1 <= number <= len(found):
-            raise InputError(f"the note has {len(found)} sentences")
+            raise BenchProblem("sentences", n=len(found))
         return number - 1
     words = " ".join(wanted.lower().split())
     for at, (start, end) in enumerate(found):
         if words in " ".join(text[start:end].lower().split()):
             return at
-    raise InputError("no sentence of the note has these words")
+    raise BenchProblem("no_sentence")
 
 
 def word_edits(text: str, word: str, replacement: str) -> list[Edit]:
-    """Every occurrence of a word or phrase, in any case, as whole words; a capital stays a capital."""
+    """Every occurrence of a word or phrase, in any case, as words of the vocabulary audit; a capital stays a capital.
+
+    >>> word_edits("Smoker? Non-smoker.", "smoker", "drinker")
+    [Edit(start=0, end=6, text=<7 characters>)]
+    """
+    inside = {at for token in tokens(text) for at in range(token.start + 1, token.end)}
     parts = r"\s+".join(re.escape(part) for part in word.split())
     new = " ".join(replacement.split())
     edits = []
     for found in re.finditer(rf"(?<!\w){parts}(?!\w)", text, flags=re.IGNORECASE):
+        if not inside.isdisjoint(found.span()):
+            continue
         capital = found[0][:1].isupper() and new[:1].islower()
         edits.append(Edit(found.start(), found.end(), new[:1].upper() + new[1:] if capital else new))
     return edits
 
 
 def sentences(text: str) -> list[tuple[int, int]]:
-    """Where sentences begin and end; "98.6" does not end one, and a line end does."""
-    return [
-        (found.start(), found.end()) for found in _SENTENCE.finditer(text) if any(c.isalnum() for c in found.group())
-    ]
+    """Where sentences begin and end; "98.6", "Dr." and "p.m." do not end one, and a line end does.
+
+    >>> [slice(*one) for one in sentences("Dr. Lee came. Stable.")]
+    [slice(0, 13, None), slice(13, 21, None)]
+    """
+    starts, found, begin = sentence_starts(text), list[tuple[int, int]](), 0
+    for piece in _SENTENCE.finditer(text):
+        end = piece.end()
+        if text[end - 1 : end] == ".":
+            at = bisect_left(starts, end)
+            first = next((k for k in range(end, len(text)) if not text[k].isspace()), len(text))
+            if first < len(text) and (at == len(starts) or starts[at] > first):
+                continue
+        if any(c.isalnum() for c in text[begin:end]):
+            found.append((begin, end))
+        begin = end
+    return found
 
 
 def differences(note: str, written: str, changed: ChangedNote) -> list[NotePart]:
@@ -217,7 +241,7 @@ def _way_back(trace: Sequence[dict[int, int]], n: int, m: int) -> list[KeptRun]:
     return runs[::-1]
 
 
-def characteristics() -> dict[str, tuple[str, ...]]:
+def characteristics(options: AlteringOptions = WITHOUT_AUDIT) -> dict[str, tuple[str, ...]]:
     """What can be changed, and to what."""
-    alterer = Alterer(NAMES)
-    return {name: alterer.groups(name) for name in NAMES}
+    alterer = options.alterer()
+    return {name: alterer.groups(name) for name in alterer.characteristics}

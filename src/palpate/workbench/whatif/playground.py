@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,26 +16,36 @@ from palpate.perturb.suites import SuiteLabels, check_templates, list_suites, lo
 from palpate.perturb.suites.lexicons import Lexicon, read_lexicon
 from palpate.perturb.suites.readers import TestReader
 from palpate.perturb.suites.suite import Suite
+from palpate.privacy import hides
+from palpate.workbench.pages import BenchProblem
 
 MOST_CASES = 60
 LONGEST_TEMPLATE = 2_000
-EXAMPLE = "[He|She] [has|denies] {finding}."
 _HERE = Path("template")
 
 
-def fill_template(template: str, base: str, own: str, n: int = MOST_CASES) -> list[str]:
+@hides("texts")
+class FilledTexts(NamedTuple):
+    """Texts of a template, and how many it has in all."""
+
+    texts: list[str]
+    n_all: int
+
+
+def fill_template(template: str, base: str, own: str, n: int = MOST_CASES) -> FilledTexts:
     """The texts of a template: `[has|denies]` in all its variations, `{slot}` filled from a suite's words or one's own.
 
     `own` has one slot per line: `drug: Zoloft, Prozac`.
     """
     text = " ".join(template.split())
     if not text:
-        raise InputError("the template is empty")
+        raise BenchProblem("empty_template")
     suite = _suite(text, base, own)
     n_all = suite.size(full=True)
     rng = np.random.default_rng(0)
     cases = suite.sample(min(n, n_all), rng)
-    return sorted(dict.fromkeys(case.text for case in cases))
+    texts = sorted(dict.fromkeys(case.text for case in cases))
+    return FilledTexts(texts, n_all if n_all > n else len(texts))
 
 
 def slots_of(base: str) -> dict[str, Sequence[str]]:
@@ -45,7 +56,7 @@ def slots_of(base: str) -> dict[str, Sequence[str]]:
 def _suite(text: str, base: str, own: str) -> Suite:
     """A suite of this one template."""
     if base not in list_suites():
-        raise InputError("there is no such suite")
+        raise BenchProblem("no_suite")
     known = load_suite(base)
     lexicons: dict[str, Lexicon] = {**known.lexicons, **_own_words(own)}
     test = {"id": "tried", "type": "MFT", "label": "yes", "variations": "all", "templates": [_template(text)]}
@@ -59,7 +70,8 @@ def _suite(text: str, base: str, own: str) -> Suite:
         )  # fmt: skip
         check_templates(suite)
     except ConfigError as error:
-        raise InputError(error.problem.removeprefix("line 1: "), hint=error.hint) from None
+        said = InputError(error.problem.removeprefix("line 1: "), hint=error.hint)
+        raise BenchProblem("template", said=str(said)) from None
     return suite
 
 
@@ -75,7 +87,7 @@ def _own_words(own: str) -> dict[str, Lexicon]:
         name, colon, values = (part.strip() for part in line.partition(":"))
         listed = [value.strip() for value in values.split(",") if value.strip()]
         if not colon or not name.isidentifier() or not listed:
-            raise InputError("each line of words is SLOT: one, other", hint="for example drug: Zoloft, Prozac")
+            raise BenchProblem("slot_line")
         node = parse_yaml(json.dumps({"values": listed}), _HERE, needs="words").mapping("words")["values"]
         found[name] = read_lexicon(node, name, Path())
     return found

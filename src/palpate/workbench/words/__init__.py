@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import secrets
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from palpate.data.lexicons import read_words, write_rating_sheet
+from palpate.data.lexicons import SheetTerms, read_terms, read_words, write_rating_sheet
 from palpate.errors import InputError
-from palpate.workbench.jobs import can_run, jobs_of, run_again
+from palpate.perturb.words import RatingScale
+from palpate.workbench.jobs import can_run, last_job, run_again
 from palpate.workbench.notes import notes_of
+from palpate.workbench.pages import BenchProblem
 from palpate.workbench.people import COORDINATOR, RATER
 from palpate.workbench.runs import attachment, shelf_of
 from palpate.workbench.sections import Bench, BenchSection, Door, Visit, read_number
@@ -27,6 +30,8 @@ from palpate.workbench.words.ratings import WordSheet
 _AUDIT = "vocabulary"
 _BOTH = (COORDINATOR, RATER)
 _LONGEST_LIST = 100_000
+_ENDS = ("low", "high")
+"""Fields with the ends of the scale."""
 
 
 def _sheet(visit: Visit) -> WordSheet:
@@ -49,7 +54,8 @@ def _list(visit: Visit) -> Response:
         is_rater=is_rater,
         is_coordinator=is_coordinator,
         runs=_runs_with_words(visit.bench) if is_coordinator else [],
-        instruction=visit.bench.texts("words.instruction"),
+        instruction=visit.bench.texts("words.instruction", low=1, high=5),
+        largest=ratings.LARGEST_SCORE,
     )
 
 
@@ -69,7 +75,7 @@ def _rate_page(visit: Visit) -> Response:
         "word": sheet.words[order[at]],
         "score": scores.get(order[at]),
         "done": len(scores),
-        "scale": range(ratings.LOW, ratings.HIGH + 1),
+        "scale": sheet.keys(),
         "entry": secrets.token_hex(8),
         "examples": examples,
         "said": visit.query("said") if visit.query("said") in ("saved", "undone", "nothing") else "",
@@ -87,10 +93,10 @@ def _rate(visit: Visit) -> Response:
     sheet, person, store = _sheet(visit), visit.person, visit.bench.store
     order = ratings.own_order(sheet, person.id)
     at = visit.number("at", low=0, high=len(order) - 1)
-    score = visit.number("score", low=ratings.LOW, high=ratings.HIGH)
-    ratings.rate(store, sheet, person.id, {order[at]: float(score)}, visit.field("entry", longest=64))
+    score = visit.number("score", low=sheet.low, high=sheet.high)
+    scores = ratings.rate(store, sheet, person.id, {order[at]: float(score)}, visit.field("entry", longest=64))
     visit.log("rated", sheet=sheet.id, item=order[at])
-    following = _next(order, ratings.scores_of(store, sheet.id, person.id), at)
+    following = _next(order, scores, at)
     return visit.go(f"/words/{sheet.id}?at={following}&said=saved")
 
 
@@ -112,7 +118,8 @@ def _list_page(visit: Visit) -> Response:
     values: dict[str, Any] = {
         "sheet": sheet,
         "rows": [(place, sheet.words[place], scores.get(place)) for place in order],
-        "ranked": len(scores) == len(order),
+        "n_given": 0 if scores == ratings.spaced(order, sheet) else len(scores),
+        "ranked": scores == ratings.spaced(order, sheet),
         "entry": secrets.token_hex(8),
         "moved": -1 if moved is None else moved,
         "how": visit.query("how") if visit.query("how") in ("up", "down", "to") else "",
@@ -121,19 +128,12 @@ def _list_page(visit: Visit) -> Response:
 
 
 def _move(visit: Visit) -> Response:
-    sheet, person, store = _sheet(visit), visit.person, visit.bench.store
-    last = len(sheet.words) - 1
-    place = visit.number("place", low=0, high=last)
-    order = ratings.ranking(sheet, person.id, ratings.scores_of(store, sheet.id, person.id))
-    here, how = order.index(place), visit.field("how", longest=10)
-    if how == "to":
-        there = visit.number("to", low=1, high=last + 1) - 1
-    else:
-        there = max(here - 1, 0) if how == "up" else min(here + 1, last)
-    order.insert(there, order.pop(here))
-    ratings.rate(store, sheet, person.id, ratings.spaced(order), visit.field("entry", longest=64))
+    sheet, n = _sheet(visit), len(_sheet(visit).words)
+    place, how = visit.number("place", low=0, high=n - 1), visit.field("how", longest=10)
+    to: int | str = how if how in ("up", "down") else visit.number("to", low=1, high=n) - 1
+    ratings.move(visit.bench.store, sheet, visit.person.id, place, to, visit.field("entry", longest=64))
     visit.log("ranked", sheet=sheet.id, item=place)
-    return visit.go(f"/words/{sheet.id}/list?moved={place}&how={how if how in ('up', 'down') else 'to'}")
+    return visit.go(f"/words/{sheet.id}/list?moved={place}&how={to if isinstance(to, str) else 'to'}")
 
 
 # --- the coordinator ----------------------------------------------------------------------------------------
@@ -148,38 +148,47 @@ def _words_of_run(bench: Bench, name: str) -> list[str]:
     run = shelf_of(bench).get(name)
     result = None if run is None else next((each for each in run.results if each.audit == _AUDIT), None)
     if result is None:
-        raise InputError("this run has no audit of words")
+        raise BenchProblem("no_words_audit")
     rows = result.estimates.filter(metric="sensitivity")
     return [str(word) for word in rows["group"].unique(maintain_order=True).to_list()]
 
 
 def _make(visit: Visit) -> Response:
-    source = visit.field("source", longest=20)
+    source, bench, terms = visit.field("source", longest=20), visit.bench, SheetTerms()
     if source == "run":
-        words = _words_of_run(visit.bench, visit.field("run", longest=200))
+        words: Sequence[str] = _words_of_run(bench, visit.field("run", longest=200))
     elif source == "file":
-        words = _words_of_file(*visit.file("file"))
+        words, terms = _sheet_of_file(*visit.file("file"))
     else:
         words = [line for line in visit.field("words", longest=_LONGEST_LIST).splitlines() if line.strip()]
-    instruction = " ".join(visit.field("instruction", longest=2_000).split())
-    title = visit.field("title", longest=200)
-    number = ratings.make_sheet(visit.bench.store, title, instruction or visit.bench.texts("words.instruction"), words)
+    scale = terms.scale or _asked_scale(visit)
+    low, high = ratings.check_scale(*scale)
+    said = " ".join(visit.field("instruction", longest=2_000).split()) or terms.instruction
+    told = said or bench.texts("words.instruction", low=low, high=high)
+    number = ratings.make_sheet(bench.store, visit.field("title", longest=200), told[:2_000], words, scale)
     visit.log("made a sheet", sheet=number, words=len(words))
     return visit.go(f"/words/{number}/progress")
 
 
-def _words_of_file(name: str, content: bytes) -> list[str]:
-    """The words of a sheet or a list, read as the audit reads it."""
+def _asked_scale(visit: Visit) -> RatingScale:
+    """The scale of the form; 1 to 5 where it says nothing."""
+    given = {name: visit.number(name, low=0, high=ratings.LARGEST_SCORE) for name in _ENDS if visit.field(name)}
+    return RatingScale(**given)
+
+
+def _sheet_of_file(name: str, content: bytes) -> tuple[Sequence[str], SheetTerms]:
+    """The words of a sheet or a list, and what it says of itself, read as the audit reads it."""
     ending = next((each for each in (".csv", ".tsv", ".txt", ".jsonl") if name.lower().endswith(each)), None)
     if ending is None:
-        raise InputError("a list of words is a .csv, .tsv, .jsonl or .txt file")
+        raise BenchProblem("word_file")
     with tempfile.TemporaryDirectory(prefix="palpate-") as folder:
         path = Path(folder) / f"words{ending}"
         path.write_bytes(content)
         try:
-            return list(read_words(path))
+            return read_words(path), read_terms(path)
         except InputError as error:
-            raise InputError(error.problem, row=error.row, column=error.column, hint=error.hint) from None
+            said = InputError(error.problem, row=error.row, column=error.column, hint=error.hint)
+            raise BenchProblem("file", said=str(said)) from None
 
 
 def _progress(visit: Visit) -> Response:
@@ -187,21 +196,20 @@ def _progress(visit: Visit) -> Response:
     raters, table = ratings.table_of(bench.store, sheet)
     done = {person: int((table[:, k] == table[:, k]).sum()) for k, person in enumerate(raters)}
     people = [each for each in bench.register.everybody() if RATER in each.roles or each.id in done]
-    jobs = [job for job in jobs_of(bench).jobs if job.audit == _AUDIT]
     values: dict[str, Any] = {
         "sheet": sheet,
         "people": [(person, done.get(person.id, 0)) for person in people],
         "agreement": ratings.agreement(table),
         "can_run": can_run(bench, _AUDIT),
-        "job": jobs[-1] if jobs else None,
+        "job": last_job(bench, _AUDIT, sheet.id),
     }
     return visit.page("words/agreement.html.j2" if visit.is_part else "words/progress.html.j2", **values)
 
 
 def _close(visit: Visit) -> Response:
-    sheet = _sheet(visit)
-    ratings.close_sheet(visit.bench.store, sheet.id, closed=not sheet.closed)
-    visit.log("closed a sheet" if not sheet.closed else "opened a sheet", sheet=sheet.id)
+    sheet, closed = _sheet(visit), visit.number("close", low=0, high=1) == 1
+    ratings.close_sheet(visit.bench.store, sheet.id, closed=closed)
+    visit.log("closed a sheet" if closed else "opened a sheet", sheet=sheet.id)
     return visit.go(f"/words/{sheet.id}/progress")
 
 
@@ -209,9 +217,11 @@ def write_sheet(bench: Bench, sheet: WordSheet, path: Path) -> None:
     """The ratings so far as the sheet that the audit reads; a rater without a score has no column."""
     raters, table = ratings.table_of(bench.store, sheet)
     if not raters:
-        raise InputError("nobody has rated a word of this sheet yet")
+        raise BenchProblem("no_ratings")
     names = {person.id: person.name for person in bench.register.everybody()}
-    write_rating_sheet(path, sheet.words, [names[rater] for rater in raters], scores=table, overwrite=True)
+    terms = SheetTerms(sheet.scale, sheet.instruction or None)
+    given = [names[rater] for rater in raters]
+    write_rating_sheet(path, sheet.words, given, scores=table, terms=terms, overwrite=True)
 
 
 def _export(visit: Visit) -> Response:
@@ -228,7 +238,7 @@ def _audit(visit: Visit) -> Response:
     sheet = _sheet(visit)
     path = visit.bench.options.home.absolute() / f"ratings-{sheet.id}.csv"
     write_sheet(visit.bench, sheet, path)
-    run_again(visit.bench, _AUDIT, {"raters": str(path)})
+    run_again(visit.bench, _AUDIT, {"raters": str(path)}, about=sheet.id)
     visit.log("started an audit", audit=_AUDIT, sheet=sheet.id)
     return visit.go(f"/words/{sheet.id}/progress")
 
@@ -251,4 +261,5 @@ SECTION = BenchSection(
     ),
     roles=_BOTH,
     schema=ratings.SCHEMA,
+    later=ratings.LATER,
 )

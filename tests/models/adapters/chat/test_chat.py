@@ -366,6 +366,7 @@ def test_hanging_and_garbage() -> None:
         ask(server, timeout=0.2, retries=0)
     for body, problem in [
         (b"<html>" + NOTE.encode(), "not JSON"),
+        (b"[" * 100_000, "not JSON"),
         (b'data: {"choices": []}\n\n', "stream of events.*turn streaming off"),
         (b"{}", "not a chat completion"),
         (b"[]", "not a chat completion"),

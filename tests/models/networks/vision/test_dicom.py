@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -11,13 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from palpate.data.hospitals.films import read_header
 from palpate.models.networks.vision import combined
 from palpate.models.networks.vision.dicom import is_dicom, read_film
 from palpate.models.networks.vision.images import ImageFormat, read_all, read_pixels
 from tests.data.dicom_files import write_film
 from tests.data.published import DICOM, needs_dicom
 
-pytest.importorskip("pydicom")
+pydicom = pytest.importorskip("pydicom")
 STORED = np.arange(64, dtype=np.uint16).reshape(8, 8) * 60
 
 
@@ -151,3 +154,28 @@ def test_published_films_have_dark_air_and_bright_bone() -> None:
         assert grey[60:140, 120:136].mean() > grey[60:140, 60:100].mean() + 30, name
     for path in sorted(DICOM.glob("*.dcm")):
         assert np.ptp(read_pixels(str(path), ImageFormat(64, 16))) > 20, path.name
+
+
+def test_every_film_that_pydicom_brings_is_a_picture_or_a_sentence() -> None:
+    """Its test files are of every kind: compressed in all ways, damaged, without pixels, structured reports."""
+    root = Path(pydicom.__file__).parent / "data"
+    files = [each for each in sorted(root.rglob("*")) if each.is_file() and each.suffix not in (".py", ".pyc", ".json")]
+    small = [each for each in files if each.stat().st_size < 200_000]
+    assert len(small) > 100
+    outcomes = Counter(_outcome(each) for each in small)
+    assert outcomes["picture"] > 40
+    assert outcomes.keys() <= {"picture", "left out", "refused"}
+
+
+def _outcome(file: Path) -> str:
+    """What becomes of a file; whatever else is raised fails the test, as does a reason of several lines."""
+    left_out = read_header(file).dropped
+    refusal = ""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            assert min(read_film(str(file)).size) > 0
+    except ValueError as error:
+        refusal = str(error)
+    assert "\n" not in refusal
+    return "refused" if refusal else "left out" if left_out else "picture"

@@ -7,9 +7,10 @@ more values than can be read is refused by name.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -20,11 +21,18 @@ from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Ints
 from palpate.errors import ConfigError, closest
 
+if TYPE_CHECKING:
+    from palpate.perturb.characteristics import Alterer, FoundCharacteristics
+
 MISSING, NOT_SAID = "missing", "not said"
 COHORT, SITE = "cohort", "site"
 """What the cohorts of a run are called as an attribute; `site` unless there is a column of that name."""
 NOTE = "note:"
 """Before the name of a characteristic: what the note says."""
+_OTHER = {"female": "male", "male": "female"}
+_PRONOUNS = frozenset(["she", "her", "hers", "herself", "he", "him", "his", "himself"])
+_AFTER = re.compile(r"not sure: '[^']+' after '(?P<who>[^']+)'")
+"""How the second reader doubts a pronoun beside another person."""
 _NO_MENTION = "none"
 """The group of a characteristic's definition whose notes say nothing of it."""
 FEW_VALUES = 10
@@ -140,7 +148,10 @@ def _said(cohort: Cohort, rows: Ints, names: Sequence[str]) -> dict[str, pl.Seri
     for row in rows.tolist():
         text = cohort.texts[row]
         if text not in known:
-            present = reader.detection(reader.plan(text)).present
+            found = reader.plan(text)
+            present = reader.detection(found).present
+            if (gender := present.get("gender") or "") in _OTHER and _may_be_anothers(reader, found, gender):
+                present = {**present, "gender": _NO_MENTION}
             groups = [present[name.removeprefix(NOTE)] for name in names]
             known[text] = [None if group == _NO_MENTION else group for group in groups]
         for name, value in zip(names, known[text], strict=True):
@@ -150,6 +161,17 @@ def _said(cohort: Cohort, rows: Ints, names: Sequence[str]) -> dict[str, pl.Seri
     if age in columns:
         columns[age] = columns[age].str.extract(r"(\d+)").cast(pl.Int64)
     return columns
+
+
+def _may_be_anothers(reader: Alterer, found: FoundCharacteristics, gender: str) -> bool:
+    """Whether nothing but a spouse, or pronouns that may be another person's, says the gender: "Wife at bedside"."""
+    if not any(word.gender == gender for word in found.by_name["gender"].swaps):
+        return True
+    doubt = _AFTER.match(reader.edits(found, ("gender", _OTHER[gender])).reason or "")
+    if doubt is None:
+        return False
+    words = {mention.text.lower() for mention in reader.detection(found).mentions["gender"]}
+    return words <= _PRONOUNS | {doubt["who"].lower()}
 
 
 def _levels(audit: str, name: str, column: pl.Series, cutting: Cutting) -> Levels:

@@ -6,6 +6,7 @@ something else, such as the export's log. A resource that occurs twice counts on
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import json
 import zlib
@@ -32,6 +33,23 @@ _BLANK = b" \t\r\n\xef\xbb\xbf"
 Json = Mapping[str, Any]
 
 
+class Zones:
+    """Whether the times that were read have an offset from UTC: all of them or none, since others can't be compared."""
+
+    def __init__(self) -> None:
+        self._zoned = False
+        self._bare: Line | None = None
+
+    def add(self, line: Line, *, zoned: bool) -> None:
+        """Take note of a time of day, and refuse one without an offset beside others with one."""
+        self._zoned = self._zoned or zoned
+        if not zoned and self._bare is None:
+            self._bare = line
+        if self._zoned and self._bare is not None:
+            hint = "write all times in one way, with an offset such as -05:00 or Z, or this one as a day alone"
+            raise self._bare.error("has a time without an offset from UTC, and others have one", hint)
+
+
 @hides("resource")
 class Line(NamedTuple):
     """A resource, and where it is."""
@@ -39,6 +57,7 @@ class Line(NamedTuple):
     resource: Json
     file: Path
     number: int
+    zones: Zones
 
     def error(self, problem: str, hint: str) -> CohortError:
         """An error at this line."""
@@ -64,19 +83,23 @@ def find_files(folder: Path) -> list[Path]:
 def read_resources(files: Iterable[Path], kinds: Iterable[str], progress: Announce) -> Iterator[Line]:
     """The resources of some types, as they come; lines that can't be of these types are not parsed."""
     wanted = frozenset(kinds)
+    zones = Zones()
     signs = [f'"{kind}"'.encode() for kind in sorted(wanted)]
     for file in files:
         progress(f"reading {file.name}")
         for number, raw in enumerate(_lines(file), start=1):
+            if number == 1 and raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+                raise CohortError("the file is UTF-16", file=file, hint="save it as UTF-8")
             if not any(sign in raw for sign in signs):
                 if number == 1 or raw.strip(_BLANK)[-1:] not in (b"}", b""):
                     _parse(raw, file, number)  # a file of another type is at least JSON, and not cut off
                 continue
             resource = _parse(raw, file, number)
-            if isinstance(resource, dict) and resource.get("resourceType") == "Bundle":
-                raise CohortError("the line is a Bundle", file=file, row=number, hint=_ONE_PER_LINE)
+            if isinstance(resource, list) or (isinstance(resource, dict) and resource.get("resourceType") == "Bundle"):
+                what = "list of resources" if isinstance(resource, list) else "Bundle"
+                raise CohortError(f"the line is a {what}", file=file, row=number, hint=_ONE_PER_LINE)
             if isinstance(resource, dict) and resource.get("resourceType") in wanted:
-                yield Line(resource, file, number)
+                yield Line(resource, file, number, zones)
 
 
 def _parse(raw: bytes, file: Path, number: int) -> Any:

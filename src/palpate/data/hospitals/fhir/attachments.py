@@ -1,7 +1,8 @@
 """The text of a FHIR attachment: plain text before HTML before XHTML, base64 in any character set.
 
-What has no text (a PDF, a picture) is None. What should have one and has not, an address in place of the data or data
-that are no base64, is an error with what to do.
+The data are in the attachment, in its `data:` address, or in a Binary that the resource contains. What has no text (a
+PDF, RTF, a picture) is None. What should have one and has not, an address in place of the data or data that are no
+base64, is an error with what to do.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import re
 from collections.abc import Sequence
 from email.message import Message
 from typing import Any, NamedTuple
+from urllib.parse import unquote_to_bytes
 
 from palpate.data.hospitals.fhir import Line
 from palpate.registry import optional
@@ -20,6 +22,11 @@ from palpate.registry import optional
 READABLE = ("text/plain", "text/html", "application/xhtml+xml", "text/xhtml", "text/xml")
 """In order of preference."""
 _WHITESPACE = re.compile(r"\s+")
+_DATA_URL = re.compile(r"data:([^,]*?)(;base64)?,(.*)", re.IGNORECASE | re.DOTALL)
+_OTHER_FORMATS = ("{\\rtf", "%PDF-")
+"""How files begin that are no plain text, whatever their content type says."""
+_DECLARED = re.compile(rb"""(?:charset|encoding)\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
+_HEAD = 1024
 
 
 class ContentType(NamedTuple):
@@ -39,7 +46,8 @@ def content_type(value: object) -> ContentType:
 
 def text_of(attachments: Sequence[Any], line: Line, *, drop: bool) -> str | None:
     """The text of the best attachment; with `drop`, one that can't be read is None instead of an error."""
-    known = [(content_type(each.get("contentType")), each) for each in attachments if isinstance(each, dict)]
+    there = [_with_data(each, line) for each in attachments if isinstance(each, dict)]
+    known = [(content_type(each.get("contentType")), each) for each in there]
     readable = [(kind, each) for kind, each in known if kind.kind in READABLE]
     with_data = [(kind, each) for kind, each in readable if each.get("data")]
     if with_data:
@@ -53,22 +61,52 @@ def text_of(attachments: Sequence[Any], line: Line, *, drop: bool) -> str | None
     )
 
 
+def _with_data(attachment: dict[str, Any], line: Line) -> dict[str, Any]:
+    """The attachment with the data that its address stands for, if they are in this line."""
+    url = attachment.get("url")
+    if attachment.get("data") or not isinstance(url, str):
+        return attachment
+    if url.startswith("#"):
+        contained = [each for each in line.resource.get("contained") or () if isinstance(each, dict)]
+        held = next((each for each in contained if each.get("id") == url[1:]), {})
+        kind = attachment.get("contentType") or held.get("contentType")
+        return {**attachment, "contentType": kind, "data": held.get("data")}
+    found = _DATA_URL.fullmatch(url)
+    if found is None:
+        return attachment
+    said, packed, body = found.groups()
+    data = unquote_to_bytes(body)
+    kind = attachment.get("contentType") or said or "text/plain; charset=us-ascii"
+    return {**attachment, "contentType": kind, "data": data if packed else base64.b64encode(data)}
+
+
 def _decoded(data: object, kind: ContentType, line: Line, *, drop: bool) -> str | None:
     hint = "export it again, or leave such notes out with `--set attachments=drop`"
     try:
-        raw = base64.b64decode(_WHITESPACE.sub("", str(data)), validate=True)
+        packed = data.decode("ascii") if isinstance(data, bytes) else str(data)
+        raw = base64.b64decode(_WHITESPACE.sub("", packed), validate=True)
     except (binascii.Error, ValueError):
         if drop:
             return None
         raise line.error("has an attachment that is not base64", hint) from None
-    charset = kind.charset or ("utf-8-sig" if raw.startswith(codecs.BOM_UTF8) else "utf-8")
+    charset = kind.charset or _charset(raw, kind)
     try:
         text = raw.decode(charset)
     except (LookupError, UnicodeDecodeError):
         if drop:
             return None
         raise line.error(f"has an attachment that is not {charset}", hint) from None
-    return text if kind.kind == "text/plain" else html_text(text)
+    if kind.kind == "text/plain":
+        return None if text.startswith(_OTHER_FORMATS) else text
+    return html_text(text)
+
+
+def _charset(raw: bytes, kind: ContentType) -> str:
+    """What HTML says of itself, where the content type says nothing; else UTF-8."""
+    if raw.startswith(codecs.BOM_UTF8):
+        return "utf-8-sig"
+    declared = None if kind.kind == "text/plain" else _DECLARED.search(raw[:_HEAD])
+    return declared[1].decode() if declared else "utf-8"
 
 
 def html_text(html: str) -> str:

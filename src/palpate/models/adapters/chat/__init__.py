@@ -24,7 +24,8 @@ quoted or stored, since it may repeat the note; `debug_answers: true` quotes one
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +51,9 @@ from palpate.results.plan import AnswerKind, Outcomes
 __all__ = ["ChatModel", "ChatOptions", "chat_model", "chat_url", "check_chat"]
 
 VERSION = "chat-2"
-_CALLS_PER_CONNECTION = 16
+_CALLS_PER_CONNECTION = 32
 """Questions in one call of the runner for each that is in flight: the last ones of a call leave connections idle."""
+_MADE_AT_ONCE = 32
 _NOTHING_READ = 100
 """If none of so many first answers about texts of some length says anything, the run ends: the prompt is wrong."""
 _SOME_LENGTH = 20
@@ -78,23 +80,36 @@ class ChatModel(Model):
     def predict(self, inputs: Inputs) -> Probabilities:
         """The answers that are not known yet are asked for; each is stored as it comes."""
         self._texts = inputs.texts
-        rows = zip(inputs.texts, inputs.case_ids, inputs.cohorts, strict=True)
-        asked = [
-            question
-            for row, (text, case, cohort) in enumerate(rows)
-            for question in self._questions.about(row, text, case, self._key(text, case, cohort))
-        ]
-        known = self._budget.ledger.known([question.key for question in asked])
-        todo = [(k, question) for k, question in enumerate(asked) if question.key not in known]
+        asked: list[ChatQuestion] = []
+        known: dict[bytes, bytes] = {}
+        todo: list[int] = []
         try:
-            found = self._endpoint.map(self._ask, todo, finish=True)
+            found = self._endpoint.map(self._ask, self._unanswered(inputs, asked, known, todo), finish=True)
         except LimitReached as reached:  # which was when others were in flight
             raise self._budget.stop(reached.limit) from None
         finally:
             self._budget.save()
-        answers = dict(zip((k for k, _ in todo), found, strict=True))
+        answers = dict(zip(todo, found, strict=True))
         read = [answers[k] if k in answers else unpacked(known[each.key]) for k, each in enumerate(asked)]
         return self._combine(read, len(inputs)).p
+
+    def _unanswered(
+        self, inputs: Inputs, asked: list[ChatQuestion], known: dict[bytes, bytes], todo: list[int]
+    ) -> Iterator[tuple[int, ChatQuestion]]:
+        """Questions to be asked, with their numbers; made a few at a time, while others are being answered.
+
+        All questions are added to `asked`, answers that are known to `known`, the numbers of the others to `todo`.
+        """
+        rows = enumerate(zip(inputs.texts, inputs.case_ids, inputs.cohorts, strict=True))
+        while some := list(islice(rows, _MADE_AT_ONCE)):
+            first = len(asked)
+            for row, (text, case, cohort) in some:
+                asked += self._questions.about(row, text, case, self._key(text, case, cohort))
+            known |= self._budget.ledger.known([question.key for question in asked[first:]])
+            for k in range(first, len(asked)):
+                if asked[k].key not in known:
+                    todo.append(k)
+                    yield k, asked[k]
 
     def _key(self, text: str, case: str, cohort: str) -> bytes:
         """The runner's key of an input."""
@@ -108,11 +123,11 @@ class ChatModel(Model):
 
     async def _ask(self, numbered: tuple[int, ChatQuestion]) -> list[AnswerReading]:
         number, question = numbered
-        sent = self._questions.n_characters(question.text, question.labels)
+        message, sent = self._questions.request(question)
         told = Told(self._texts, (*OURS, self._own.model, *self.labels))
         try:
             status = await self._endpoint.exchange(
-                self._questions.message(question),
+                message,
                 case=question.case,
                 told=told,
                 before=lambda: self._budget.send(number, sent),

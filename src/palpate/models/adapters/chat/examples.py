@@ -12,9 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
-
-from palpate.errors import ConfigError
+from palpate.errors import ConfigError, parse_json
+from palpate.files import parse_value
 from palpate.privacy import hides
 
 _TEXT, _ANSWER = (
@@ -66,9 +65,9 @@ def _rows(file: Path, content: str) -> list[dict[str, Any]]:
     kind = file.suffix.lower()
     if kind in (".yaml", ".yml"):
         try:
-            found = yaml.safe_load(content)
-        except yaml.YAMLError as error:
-            mark = getattr(error, "problem_mark", None)
+            found = parse_value(content)
+        except ValueError as error:
+            mark = getattr(error.__cause__, "problem_mark", None)
             raise _error(file, "is not valid YAML", f"look at line {mark.line + 1 if mark else 1}") from None
         return _listed(file, found.get("examples", [found]) if isinstance(found, dict) else found)
     if kind in (".jsonl", ".ndjson", ".json") or content.lstrip()[0] in "[{":
@@ -88,13 +87,13 @@ def _rows(file: Path, content: str) -> list[dict[str, Any]]:
 
 def _json_rows(file: Path, content: str) -> list[dict[str, Any]]:
     try:
-        found = json.loads(content)
+        found = parse_json(content)
     except ValueError:
         found = []
         for k, line in enumerate(content.splitlines(), start=1):
             if line.strip():
                 try:
-                    found.append(json.loads(line))
+                    found.append(parse_json(line))
                 except ValueError:
                     raise _error(file, f"line {k} is not JSON", "write one object per line") from None
     return _listed(file, found if isinstance(found, list) else [found])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from palpate.errors import ConfigError
+from palpate.errors import ConfigError, parse_json
 from palpate.models.adapters.remote import RemoteOptions
 
 PARSERS = ("yes-no", "number", "logprobs", "json")
@@ -170,7 +169,7 @@ _AT = ("answer_schema",)
 
 def _read(file: Path) -> Any:
     try:
-        return json.loads(file.read_text(encoding="utf-8-sig"))
+        return parse_json(file.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise ConfigError(f"`answer_schema`: file not found: {file}", at=_AT) from None
     except (OSError, ValueError) as error:

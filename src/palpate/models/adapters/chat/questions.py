@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from palpate.cases.hashing import KEY_BYTES
@@ -43,7 +44,7 @@ class Questions:
     schema: dict[str, Any] | None
     examples: tuple[Example, ...] = ()
 
-    @property
+    @cached_property
     def asked_together(self) -> list[tuple[int, ...]]:
         """The labels of each question about a text."""
         columns = range(len(self.labels))
@@ -62,10 +63,10 @@ class Questions:
             for sample in range(self.own.samples)
         ]
 
-    def message(self, question: ChatQuestion) -> dict[str, Any]:
-        """The request; only what is set is sent."""
-        own = self.own
-        message: dict[str, Any] = {"model": own.model, "messages": self.messages(question.text, question.labels)}
+    def request(self, question: ChatQuestion) -> tuple[dict[str, Any], int]:
+        """The request, in which only what is set is sent, and how many characters its messages have."""
+        own, messages = self.own, self.messages(question.text, question.labels)
+        message: dict[str, Any] = {"model": own.model, "messages": messages}
         for name in ("temperature", "max_tokens", "max_completion_tokens"):
             if getattr(own, name) is not None:
                 message[name] = getattr(own, name)
@@ -75,7 +76,7 @@ class Questions:
             message |= {"logprobs": True, "top_logprobs": own.top_logprobs}
         if self.schema is not None and own.send_schema != "none":
             message |= _with_schema(self.schema, own.send_schema)
-        return message | own.extra_body
+        return message | own.extra_body, _characters(messages)
 
     def messages(self, text: str, columns: Sequence[int]) -> list[dict[str, str]]:
         """System message, examples, question."""
@@ -94,7 +95,11 @@ class Questions:
 
     def n_characters(self, text: str, columns: Sequence[int]) -> int:
         """Characters of everything that is sent with a question."""
-        return sum(len(each["content"]) for each in self.messages(text, columns))
+        return _characters(self.messages(text, columns))
+
+
+def _characters(messages: Sequence[dict[str, str]]) -> int:
+    return sum(len(each["content"]) for each in messages)
 
 
 def _with_schema(schema: dict[str, Any], where: str) -> dict[str, Any]:

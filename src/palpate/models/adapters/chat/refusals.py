@@ -43,7 +43,8 @@ def declined(choice: Mapping[str, Any]) -> bool:
     """Whether the protocol says so: a field `refusal`, or a content filter."""
     message = choice.get("message")
     said = message.get("refusal") if isinstance(message, Mapping) else None
-    return (isinstance(said, str) and bool(said.strip())) or choice.get("finish_reason") in _FILTERED
+    why = choice.get("finish_reason")
+    return (isinstance(said, str) and bool(said.strip())) or (isinstance(why, str) and why in _FILTERED)
 
 
 def declined_in_words(answer: str) -> bool:

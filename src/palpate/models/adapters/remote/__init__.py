@@ -14,14 +14,14 @@ import re
 import ssl
 import threading
 import weakref
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import httpx
 from pydantic import Field
 
-from palpate.errors import ConfigError, ModelError
+from palpate.errors import ConfigError, ModelError, parse_json
 from palpate.models.adapters.remote.connections import Connections, TooLarge
 from palpate.models.adapters.remote.pacing import Pacer, asked_to_wait, used_up
 from palpate.models.adapters.remote.said import error_of, shown
@@ -107,9 +107,9 @@ class Endpoint:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def map(
-        self, function: Callable[[Work], Awaitable[Done]], items: Sequence[Work], *, finish: bool = False
+        self, function: Callable[[Work], Awaitable[Done]], items: Iterable[Work], *, finish: bool = False
     ) -> list[Done]:
-        """The function's results in order, `concurrency` at a time.
+        """The function's results in order, `concurrency` at a time; items are taken as there is room for them.
 
         The first failure cancels the rest; with `finish`, what is in flight is waited for, because it is paid for.
         """
@@ -136,7 +136,7 @@ class Endpoint:
     def parsed(self, status: Status, *, case: str | None) -> Any:
         """The JSON of an answer."""
         try:
-            return json.loads(status.body)
+            return parse_json(status.body)
         except ValueError:
             streams = status.body.lstrip().startswith((b"data:", b"event:"))
             problem = "the answer is a stream of events, not JSON" if streams else "the answer is not JSON"
@@ -189,31 +189,31 @@ class Endpoint:
             raise
 
     async def _gather(
-        self, function: Callable[[Work], Awaitable[Done]], items: Sequence[Work], *, finish: bool
+        self, function: Callable[[Work], Awaitable[Done]], items: Iterable[Work], *, finish: bool
     ) -> list[Done]:
         """A few workers that each take the next item; a task per item would cost more than the requests."""
         todo, results, failed = iter(enumerate(items)), dict[int, Done](), list[Exception]()
 
         async def work() -> None:
-            for k, item in todo:
-                if failed:
-                    return
-                try:
+            try:
+                for k, item in todo:
+                    if failed:
+                        return
                     results[k] = await function(item)
-                except Exception as error:
-                    failed.append(error)
-                    if not finish:
-                        raise
+            except Exception as error:
+                failed.append(error)
+                if not finish:
+                    raise
 
         try:
             async with asyncio.TaskGroup() as group:
-                for _ in range(min(self._options.concurrency, len(items))):
+                for _ in range(self._options.concurrency):
                     group.create_task(work())
         except ExceptionGroup:
             pass
         if failed:
             raise failed[0]
-        return [results[k] for k in range(len(items))]
+        return [results[k] for k in sorted(results)]
 
     async def _answer(
         self,

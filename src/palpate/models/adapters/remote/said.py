@@ -8,11 +8,12 @@ note has it; and nothing that looks encoded.
 from __future__ import annotations
 
 import html
-import json
 import re
 from collections.abc import Iterable
 from typing import Any
 from urllib.parse import unquote_plus
+
+from palpate.errors import parse_json
 
 _LONGEST, _LONGEST_WORD, _MOST_HIDDEN = 300, 24, 0.5
 _GAP = "…"
@@ -52,7 +53,7 @@ _OF_ERRORS = frozenset(
 def error_of(body: bytes) -> tuple[str, str]:
     """The code and the text of an error, as servers write them; empty where there is none."""
     try:
-        content: Any = json.loads(body)
+        content: Any = parse_json(body)
     except ValueError:
         text = body[:4096].decode("utf-8", "replace")
         return "", "" if "<" in text else text

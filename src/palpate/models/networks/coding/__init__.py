@@ -14,7 +14,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from palpate.errors import ConfigError
+from palpate.errors import ConfigError, parse_json
 
 SHAPE_FILE = "network.json"
 ENCODER = "encoder"
@@ -82,7 +82,7 @@ def read_shape(folder: Path) -> CodingShape | ChunkedShape:
     if not file.is_file():
         raise ConfigError("file not found", file=file, hint="copy the whole folder of the model")
     try:
-        content = json.loads(file.read_bytes())
+        content = parse_json(file.read_bytes())
         kind = ChunkedShape if content.get("architecture") == "plm-icd" else CodingShape
         return kind.model_validate(content)
     except (ValidationError, ValueError, AttributeError):

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from palpate.errors import ConfigError
+from palpate.errors import ConfigError, parse_json
 from palpate.stats.evidence import tokenise
 
 Ints = NDArray[np.int64]
@@ -101,7 +101,7 @@ def read_window(folder: Path) -> WordWindow:
     """The vocabulary in a folder."""
     file = folder / WORDS_FILE
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
+        content = parse_json(file.read_text(encoding="utf-8"))
         return WordWindow(tuple(str(word) for word in content["words"]), int(content["max_tokens"]))
     except FileNotFoundError:
         raise ConfigError("file not found", file=file, hint="copy the whole folder of the model") from None

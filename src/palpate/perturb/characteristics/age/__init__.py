@@ -18,17 +18,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from palpate.cases.edits import Edit
 from palpate.perturb.characteristics.age.life import OLDEST, AgeLimit, life_limits, life_words
+from palpate.perturb.characteristics.age.template import AgeTemplate, write
 from palpate.perturb.characteristics.age.times import BirthYear, birth_years, time_limits, time_words
 from palpate.perturb.characteristics.gender.anatomy import gestation
 from palpate.perturb.characteristics.gender.words import like
-from palpate.perturb.characteristics.grammar import in_words, with_articles
+from palpate.perturb.characteristics.grammar import with_articles
 from palpate.perturb.characteristics.outcomes import KEPT, NO_MENTION, Contradictory, EditOutcome, Mention, skipped
-from palpate.perturb.characteristics.reading.ages import DECADES, Age
-from palpate.perturb.characteristics.reading.past_ages import tells_age_vaguely
+from palpate.perturb.characteristics.reading import lazy
+from palpate.perturb.characteristics.reading.ages import Age
+from palpate.perturb.characteristics.reading.past_ages import DECADES, tells_age_vaguely
 from palpate.perturb.characteristics.reading.patient import DescribedPatient, Description
 from palpate.perturb.characteristics.reading.people import PERSON, belongs_to_patient
 from palpate.perturb.characteristics.wording.measures import is_light, measure_words
@@ -43,6 +44,9 @@ _FITS = {
     "teenage": (13, 19), "teenager": (13, 19),
     "adolescent": (10, 19), "child": (0, 17), "toddler": (0, 4), "youth": (0, 25),
 }  # fmt: skip
+_AS_A_CHILD = re.compile(
+    r"\b(?:as|was|since|when|being)\s+(?:just\s+)?an?\s+(?:young\s+|little\s+|small\s+)?$", re.IGNORECASE
+)
 _NOUN_NEAR = re.compile(
     rf"(?:[\s-]+aged)?(?:[\s,]+(?!with\b|and\b|who\b|in\b|is\b|was\b)[\w-]+){{0,3}}?[\s,]+(?:{PERSON}|[MF]|"
     r"subject|person|individual|adult)\b",
@@ -67,12 +71,12 @@ class FoundAge:
     unreadable: str | None = None
     """Why the age can't be rewritten."""
 
-    @cached_property
+    @lazy
     def fits(self) -> list[tuple[str, int, int]]:
         """The words for a time of life, with the ages that fit them."""
         return _fits(self.patient)
 
-    @cached_property
+    @lazy
     def limits(self) -> list[AgeLimit]:
         """The limits that facts and times set to the age."""
         note, child = self.patient.note, self.patient.is_child
@@ -81,23 +85,29 @@ class FoundAge:
         expects = [limit for limit in expects if self.years is None or limit.low <= self.years <= limit.high]
         return light + expects + life_limits(note, self.years, child=child) + time_limits(note, self.years)
 
-    @cached_property
+    @lazy
     def bounds(self) -> tuple[int, int]:
         """The youngest and the oldest age that nothing in the note contradicts."""
         limits = (*self.fits, *self.limits)
         return max([self.youngest, *(low for _, low, _ in limits)]), min((high for *_, high in limits), default=OLDEST)
 
-    @cached_property
+    @lazy
     def births(self) -> list[BirthYear]:
         """The years of birth that move with the age."""
         return birth_years(self.patient.note, self.years)
 
-    @cached_property
+    @lazy
+    def template(self) -> AgeTemplate:
+        """The edits for all ages."""
+        births = self.births if self.years is not None else ()
+        return AgeTemplate(self.patient.note.text, self.nouns, self.ages, births, self.masked)
+
+    @lazy
     def place(self) -> Description | None:
         """Where an age is added to a note without one."""
         return next((place for place in mention_places(self.patient) if place.noun), None)
 
-    @cached_property
+    @lazy
     def present(self) -> str | None:
         """The group that the note is in."""
         value = next((age.value for age in self.ages if age.value is not None and age.style != "decade"), None)
@@ -117,6 +127,11 @@ class FoundAge:
             if not low <= years <= high:
                 return f"contradictory: the note tells of {kind}"
         return None
+
+
+def _is_past(text: str, start: int) -> bool:
+    """Whether a boy or a girl is who the patient was: "kept pigeons as a girl"."""
+    return _AS_A_CHILD.search(text, max(0, start - 24), start) is not None
 
 
 def group_of(years: int) -> str:
@@ -175,11 +190,15 @@ class AgeCharacteristic:
                 if adult and description.age in found.ages:
                     found.nouns.append(Edit(start, end, adult))
         if found.ages:
-            others = (hit for hit in patient.plain_nouns if hit.word in _ADULTS)
+            others = (hit for hit in patient.plain_nouns if hit.word in _ADULTS and not _is_past(text, hit.start))
             found.nouns += [
                 Edit(hit.start, hit.end, like(text[hit.start : hit.end], _ADULTS[hit.word])) for hit in others
             ]
         return found
+
+    def reread(self, patient: DescribedPatient) -> FoundAge:
+        """The ages alone, of which the check asks no more."""
+        return FoundAge(patient, patient.own_ages)
 
     def present(self, found: FoundAge) -> str | None:
         """The group that the note is in; None if it does not say, or masks it."""
@@ -217,17 +236,8 @@ class AgeCharacteristic:
             return skipped(against)
         if not found.ages:
             return _added(found, years)
-        text = found.patient.note.text
-        edits = [] if years < 18 else list(found.nouns)
-        for age in found.ages:
-            written = write(years, age.style, text[age.start : age.end], found.masked)
-            if written != text[age.start : age.end]:
-                edits.append(Edit(age.start, age.end, written))
-        if not edits:
-            return KEPT
-        if found.years is not None:
-            edits += [birth.moved(years) for birth in found.births]
-        return EditOutcome(with_articles(text, edits), "added" if found.present is None else "changed")
+        edits = found.template.edits(years)
+        return EditOutcome(edits, "added" if found.present is None else "changed") if edits else KEPT
 
 
 def _added(found: FoundAge, years: int) -> EditOutcome:
@@ -243,21 +253,6 @@ def _added(found: FoundAge, years: int) -> EditOutcome:
     if adult and years >= 18:
         edits.append(Edit(*place.noun, adult))
     return EditOutcome(with_articles(text, edits), "added")
-
-
-def write(years: int, style: str, old: str, masked: str) -> str:
-    """An age in the style of the one that it replaces."""
-    if style == "decade":
-        part = re.match(r"(early|mid|late)([\s-]+)", old, re.IGNORECASE)
-        third = "early" if years % 10 < 4 else "mid" if years % 10 < 7 else "late"
-        lead = (third if part.group(1).islower() else third.capitalize()) + part.group(2) if part else ""
-        if years < 20:
-            return f"{lead}teens"
-        return f"{lead}{years // 10 * 10}s" if re.search(r"\d|teens", old) else f"{lead}{DECADES[years // 10 - 2]}"
-    if style == "words":
-        words = "over ninety" if years >= 90 else in_words(years)
-        return words.upper() if old.isupper() else words.capitalize() if old[0].isupper() else words
-    return masked if years >= 90 else str(years)
 
 
 def _fits(patient: DescribedPatient) -> list[tuple[str, int, int]]:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
 
-from palpate.cases.edits import Edit
 from palpate.perturb.characteristics.age.life import AgeLimit
 from palpate.perturb.characteristics.grammar import ONES, TENS
 from palpate.perturb.characteristics.reading import ScannedNote
@@ -48,7 +47,7 @@ GROWN = re.compile(
     r"\b(?:smok\w+|tobacco|cigar\w*|packs?|ppd|drink\w*|drank|alcohol\w*|etoh|beers?|married|marriage|husband|wife|"
     r"widow\w*|divorc\w+|work\w*|employ\w+|career|sober|heroin|cocaine|methadone|drugs?|teach\w+|served?|military|"
     r"army|navy|graduat\w+|college|degree|hysterectomy|prostat\w+|vasectomy|CABG|stents?|infarction|MI|bypass|"
-    r"\w*laminectom\w+|discectom\w+|fusions?|arthroplasty|replacements?|job|kyphoplasty)\b",
+    r"sexual\w*|intercourse|penis|penile|syphilis|gonorrh\w+|chlamydia|\w*laminectom\w+|discectom\w+|fusions?|arthroplasty|replacements?|job|kyphoplasty)\b",
     re.IGNORECASE,
 )
 """What an adult does."""
@@ -121,10 +120,10 @@ class BirthYear:
     age: int = 0
     """The age that it tells."""
 
-    def moved(self, years: int) -> Edit:
-        """The edit that makes it tell another age."""
+    def at_age(self, years: int) -> str:
+        """The year that tells another age, as it is written here."""
         width = self.end - self.start
-        return Edit(self.start, self.end, f"{(self.year - years + self.age) % 10**width:0{width}d}")
+        return f"{(self.year - years + self.age) % 10**width:0{width}d}"
 
 
 def time_words() -> dict[str, tuple[str, ...]]:

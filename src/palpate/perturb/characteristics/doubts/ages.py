@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import cache, cached_property
+from functools import cache
 from typing import NamedTuple
 
 from palpate.cases.edits import Edit
 from palpate.files import read_resource
 from palpate.perturb.characteristics.age.times import GROWN, told_years
-from palpate.perturb.characteristics.reading import Hit, ScannedNote
+from palpate.perturb.characteristics.doubts.relatives import (
+    AGE_AFTER,
+    SIBLINGS,
+    SPOUSES,
+    UNIT_AFTER,
+    limits_of_kin,
+    limits_of_onset,
+    own_child,
+    past_decades,
+)
+from palpate.perturb.characteristics.reading import Hit, ScannedNote, lazy
 from palpate.perturb.characteristics.reading.patient import DescribedPatient
 from palpate.perturb.characteristics.reading.people import CHILDREN
 
 _YOUNGEST, _OLDEST = 18, 200
-_KIN_APART = 18
 _THESE_DAYS = 2024
 _CHILD = 16
 """Younger patients' notes are a child's in more ways than can be told."""
@@ -29,26 +38,18 @@ _YEARS_LONG = re.compile(
     re.IGNORECASE,
 )
 _AGO = re.compile(r"\b(?:in|over|within|next|every|for\s+the\s+next|q)\s+~?$", re.IGNORECASE)
-_AGE_AFTER = re.compile(
-    r"[\s-]?(?:y\.?/?\s?o\b|yr|years?[\s-]old|y\b|[MFmf]\b|(?:trans|man|woman|male|female|lady|gentleman|RH[MFW])\b)",
-    re.IGNORECASE,
-)
 _YEARS_AFTER = re.compile(r"[\s-]?(?:y|yrs?|years?)[\s-]+(?!ago|history|hx|later|prior)[a-z]", re.IGNORECASE)
 """ "17 year olld", in a note without another age."""
 _AGE_BEFORE = re.compile(
     r"(?:\b(?:age|aged|ages|turned|turns|turning)\s*[:=]?\s*(?:of\s+)?|\b(?:is|now)\s+)$", re.IGNORECASE
 )
-_UNIT_AFTER = re.compile(
-    r"\s?(?:%|u/l|iu|mmol|meq|ng|pg|mg|mcg|ml|cc|kg|lb|cm|mm|bpm|units?|min|hrs?|hours?|days?|weeks?|wks?|months?|mos?|/|\.\d|:|pack|py|°|degrees|[CF]\b|in\b|years?\s+(?:ago|of\b|history))",
-    re.IGNORECASE,
-)
 _OLD = re.compile(r"[\s-]*old\b", re.IGNORECASE)
 _DIGIT_BEFORE = re.compile(r"\d[\s-]?$")
 _PAST = re.compile(
-    r"(?:(?:\bat|@|\bage|\baged)\s*(?:age\s*)?|\bages?\s*\d\d\s*(?:to|-|–|until|till|through)\s*(?:age\s*)?)$",
+    r"(?:(?:\bat|@|\bage|\baged|\buntil|\btill|\bsince)\s*(?:age\s*)?|\bages?\s*\d\d\s*(?:to|-|–|until|till|through)\s*(?:age\s*)?)$",
     re.IGNORECASE,
 )
-_PAST_ENDS = ("at", "@", "age", "aged", "to", "-", "–", "until", "till", "through")
+_PAST_ENDS = ("at", "@", "age", "aged", "to", "-", "–", "until", "till", "through", "since")
 """How all that the pattern matches ends: a look at the word tells that nearly all numbers are no past age."""
 _MEASURED = re.compile(
     r"\b(?:sats?|satting|o2|spo2|hr|rate|ef|bp|temp|bmi|a1c|wt|weight|level|stable|set|running|dilated|pulse|rr|score|gtt|drip|dose|mg|units|"
@@ -65,21 +66,19 @@ _NAME_IS = re.compile(r",?\s+(?:is|was)\s+an?\s+(?:[\w-]+\s+){0,3}\d\d", re.IGNO
 _FIRST_NAME = re.compile(r"\b[A-Z][a-z]+\s+$")
 _DECADE = re.compile(r"['’]?s\b")
 _IN_HIS = re.compile(r"\bin\s+(?:(?:his|her|their)\s+)?(?:early|mid|late)?[\s-]*$", re.IGNORECASE)
-_AT = re.compile(r"\b(?:at|age|aged|@|is|was)\s*(?:age\s*)?$", re.IGNORECASE)
 _BIRTH = re.compile(r"(?:\s+(?:of\s+birth|in|on))?[\s:.)-]*(?:\[\*\*)?(?:[A-Z][a-z]+\s+)?\d[\d/., -]*", re.IGNORECASE)
-_OFFSPRING = frozenset([*CHILDREN, "dtr", "dtrs", "stepson", "stepdaughter"]) - {"child"}
-_COUNTED = re.compile(
-    r"\b(?:no|(?:has|have|had|with|w/|of|and|are|married,?)\s+(?:[a-z]+\s+)?(?:\d+|one|two|three|four|five|six|seven|several|grown|adult|healthy|an?)|"
-    r"married\s+with|(?:\d+|one|two|three|four|five|six)(?:\s+(?:grown|adult|healthy|living))?)\s+(?:[a-z]+\s+)?$",
+_GRAVIDA = re.compile(r"\b[Gg]\s?\d{1,2}\s?,?\s?[Pp]\s?\d")
+_GIVES = re.compile(r"\bg(?:ave|ives|iving|iven)\s+$", re.IGNORECASE)
+_YEARS_PASSED = re.compile(
+    r"\s*(?:y|yrs?|years?|mos?|months?|w|wks?|weeks?|days?|d|hrs?|min\w*)\b|\s*[./+]?\d*\s*(?:kg|g|lbs?|weeks|wks?)\b"
+)
+""" "Born 12 years ago", "born at 39 weeks"."""
+_WEEKS = re.compile(
+    r"(?<![\d/.])(?:[1-3]\d|4[0-2])\s?(?:\+\s?[0-6](?!\d)|w(?:ee)?k?s?\s?(?:[0-6]\s?d\b|GA\b|IUP\b|gest))",
     re.IGNORECASE,
 )
-""" "Married with two children"."""
-_AT_HOME = re.compile(r"\s+(?:at|living\s+at)\s+home\b|\s+(?:under|in\s+school)\b", re.IGNORECASE)
-_IN_GENERAL = re.compile(
-    r"['’]?s?\s+(?:hospital|clinic|ward|tylenol|motrin|aspirin)|[\s-]+in[\s-]+law\b", re.IGNORECASE
-)
-_SIBLINGS = frozenset(["brother", "sister", "sibling", "brothers", "sisters", "siblings", "sis", "bro", "twin"])
-_SPOUSES = frozenset(["husband", "wife", "spouse", "partner", "husb", "hubby"])
+_PREGNANT = (14, 53)
+_TELLS = re.compile(r"\b(?:says?|states?|reports?|tells)\b(?:\s+that)?\s+(?:he|she|they|pt|patient)\b", re.IGNORECASE)
 
 
 class AgeWord(NamedTuple):
@@ -133,7 +132,7 @@ def triggers() -> dict[str, tuple[str, ...]]:
     """The words to scan for, by tag."""
     return {
         "sure:age": tuple(_rows()),
-        "sure:kin_age": (*_SIBLINGS, *_SPOUSES),
+        "sure:kin_age": (*SIBLINGS, *SPOUSES),
         "sure:child": ("dtr", "dtrs"),
         "sure:birth": ("dob", "born", "birth", "birthdate"),
     }
@@ -154,11 +153,11 @@ class AgeDoubts:
             return None
         return next((f"'{word}' at this age" for word, low, high in self._limits if not low <= years <= high), None)
 
-    @cached_property
+    @lazy
     def _told(self) -> set[int]:
         return {age.value for age in self._patient.own_ages if age.value is not None and age.style != "decade"}
 
-    @cached_property
+    @lazy
     def _limits(self) -> list[tuple[str, int, int]]:
         """The words, and the lowest and highest age that they allow."""
         rows, note = _rows(), self._note
@@ -170,23 +169,31 @@ class AgeDoubts:
                 allowed = row.allows(note, hit)
                 if allowed:
                     found.append((hit.word, *allowed))
-        limits = [*found, *self._long_ago(), *self._of_kin(), *self._of_years()]
+        own = (("a past age", years, _OLDEST) for start, years in self._past_decades.items())
+        kin = (*limits_of_kin(note, self._told), *limits_of_onset(note))
+        limits = [*found, *self._long_ago(), *kin, *self._of_weeks(), *self._of_years(), *own]
         # What the age that the note tells does not allow either says nothing.
         return [one for one in limits if all(one[1] <= years <= one[2] for years in self._told)]
 
-    @cached_property
+    @lazy
+    def _past_decades(self) -> dict[int, int]:
+        """The decades of the patient's life that are past, by their place."""
+        found = past_decades(self._note, self._told) if self._told else ()
+        return {start: years for start, years in found if not self._is_of_others(start)}
+
+    @lazy
     def _bounds(self) -> tuple[int, int]:
         """The ages that all words allow."""
         lows, highs = [low for _, low, _ in self._limits], [high for *_, high in self._limits]
         return max(lows, default=0), min(highs, default=_OLDEST)
 
-    @cached_property
+    @lazy
     def left(self) -> str | None:
         """What may be the age, and would stay."""
         if self._told and min(self._told) < _CHILD:
             return "a child's note"
         text = self._note.text
-        if any(self._is_unmoved(hit.end) for hit in self._note.hits("sure:birth")):
+        if any(self._is_unmoved(hit) for hit in self._note.hits("sure:birth")):
             return "a date of birth would stay"
         if any(self._is_unread(hit) for hit in self._note.hits("year")):
             return "an age that was not read"
@@ -203,34 +210,44 @@ class AgeDoubts:
         told = _OLD.match(self._note.text, hit.end) if hit.word not in ("yo",) else True
         if not told or not _DIGIT_BEFORE.search(self._note.text, max(0, hit.start - 3), hit.start):
             return False
-        if _WHEN_YOUNG.search(self._note.text, max(0, hit.start - 32), hit.start):
+        if own_child(self._note, hit) is not None or _WHEN_YOUNG.search(
+            self._note.text, max(0, hit.start - 32), hit.start
+        ):
             return False
         near = any(-6 <= start - hit.start <= 0 or hit.start - 6 <= end <= hit.start for start, end in self._spans)
         return not near and not self._is_of_others(hit.start)
 
-    def _is_unmoved(self, end: int) -> bool:
-        """Whether a date of birth is not moved with the age."""
+    def _is_unmoved(self, hit: Hit) -> bool:
+        """Whether a date of birth is not moved with the age; "gave birth in 2008" is none."""
+        end = hit.end
+        if _GIVES.search(self._note.text, max(0, hit.start - 8), hit.start):
+            return False
         date = _BIRTH.match(self._note.text, end)
+        if date and _YEARS_PASSED.match(self._note.text, date.end()):
+            return False
         return date is not None and not any(end <= start <= date.end() for start, _ in self._spans)
 
     def _may_be_age(self, value: int, start: int, end: int) -> bool:
         text = self._note.text
         if value % 10 == 0 and _DECADE.match(text, end):
-            return _IN_HIS.search(text, max(0, start - 24), start) is not None
+            past = any(end <= place <= end + 1 for place in self._past_decades)
+            return not past and _IN_HIS.search(text, max(0, start - 24), start) is not None
         near = any(abs(value - told) <= 1 for told in self._told)
-        if _UNIT_AFTER.match(text, end):
+        if UNIT_AFTER.match(text, end):
             return False
         if not self._told and _YEARS_AFTER.match(text, end):
             return True
-        if _AGE_AFTER.match(text, end):
+        if AGE_AFTER.match(text, end):
             return near or not self._told
         return near and _AGE_BEFORE.search(text, max(0, start - 16), start) is not None
 
     def _is_of_others(self, start: int) -> bool:
+        """Whether another person is in the sentence, unless it only tells: "wife says he was in the navy till 1989"."""
         first, last = self._note.sentence(start)
-        return any(first <= hit.start < last for hit in self._note.hits("people"))
+        near = [hit for hit in self._note.hits("people") if first <= hit.start < last]
+        return bool(near) and not (near[-1].end <= start and _TELLS.search(self._note.text, near[-1].end, start))
 
-    @cached_property
+    @lazy
     def _numbers(self) -> list[re.Match[str]]:
         """The numbers of two digits that are not changed."""
         changed = {start for start, _ in self._spans}
@@ -270,25 +287,9 @@ class AgeDoubts:
         if not text[max(0, start - 18) : start].rstrip().lower().endswith(_PAST_ENDS):
             return False
         lead = _PAST.search(text, max(0, start - 18), start)
-        if lead is None or _UNIT_AFTER.match(text, end):
+        if lead is None or UNIT_AFTER.match(text, end):
             return False
         return not _MEASURED.search(text, max(0, lead.start() - 24), lead.start()) and not self._is_of_others(start)
-
-    def _of_kin(self) -> Iterator[tuple[str, int, int]]:
-        """The age of a brother or a spouse: not far from the patient's."""
-        text = self._note.text
-        for hit in self._note.hits("sure:kin_age"):
-            _, last = self._note.sentence(hit.start)
-            others = (one.start for one in self._note.hits("people") if one.start >= hit.end)
-            last = min(last, next(others, last), hit.end + 60)
-            for match in _NUMBER.finditer(text, hit.end, last):
-                if _UNIT_AFTER.match(text, match.end()):
-                    continue
-                said = _AT.search(text, hit.end, match.start()) or _AGE_AFTER.match(text, match.end())
-                if said or not text[hit.end : match.start()].strip(" ,("):
-                    years = int(match.group())
-                    yield hit.word, years - _KIN_APART, years + _KIN_APART if hit.word in _SPOUSES else _OLDEST
-        yield from self._of_children()
 
     def _of_years(self) -> Iterator[tuple[str, int, int]]:
         """Years of an adult ("laminectomies in 1990"), and what is long ago if an undated note is of these days."""
@@ -303,19 +304,10 @@ class AgeDoubts:
             if (grown or not dated) and not self._is_of_others(year.start):
                 yield "a year", now - year.year + (_CHILD if grown else _YEARS_BEFORE_ILLNESS), _OLDEST
 
-    def _of_children(self) -> Iterator[tuple[str, int, int]]:
-        """A child who comes along or lives with the patient is of an age that fits; "two children" may be of any."""
-        told = next(iter(self._told), None)
-        if told is None or told < _CHILD:
-            return
-        text = self._note.text
-        for hit in (*self._note.hits("people"), *self._note.hits("sure:child")):
-            if hit.word not in _OFFSPRING or self._note.in_family(hit.start):
-                continue
-            if _COUNTED.search(text, max(0, hit.start - 40), hit.start) and not _AT_HOME.match(text, hit.end):
-                continue
-            if not _IN_GENERAL.match(text, hit.end):
-                yield hit.word, told - _CHILD, told + _CHILD
+    def _of_weeks(self) -> Iterator[tuple[str, int, int]]:
+        """A pregnancy that is told in figures: "G2P1 at 31+4"."""
+        if _GRAVIDA.search(self._note.text) and _WEEKS.search(self._note.text):
+            yield "weeks", *_PREGNANT
 
 
 def _is_name(text: str, hit: Hit) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from palpate.cases.edits import Edit
+from palpate.perturb.characteristics.gender.places import IN_A_ROLE, TRADE
 
 
 class AlteredTo(NamedTuple):
@@ -20,7 +21,9 @@ class AlteredTo(NamedTuple):
 
 _PERSON = (
     r"(?:(?:wo)?man|(?:fe)?male|fe[\s-]male|gentleman|lady|boy|girl|patient|pt|person|individual|adult|youth|infant|child|"
-    r"widow(?:er|ed)?|(?:RH|LH|AA|[WBHC])*[MF]|[RL]HD?[MFW]|(?:aa|w|b)/?[mf]|\d{1,3}|[MF]/\d+|_{2,}|\[\*\*|latin[oa]|filipin[oa])"
+    + TRADE
+    + r"|widow(?:er|ed)?|(?:RH|LH|AA|[WBHC])*[MF]|[RL]HD?[MFW]|(?:aa|w|b)/?[mf]|\d{1,3}|[MF]/\d+|_{2,}|\[\*\*|"
+    r"latin[oa]|filipin[oa])"
 )
 _DESCRIBES = re.compile(rf"(?:(?![.;:])[\w'’/+-]+[\s,]+){{0,4}}?{_PERSON}(?![A-Za-z])", re.IGNORECASE)
 """What comes after an adjective: "pleasant 63-year-old man", "63M"."""
@@ -37,16 +40,9 @@ _TIED = re.compile(
     re.IGNORECASE,
 )
 """What belongs to a word that was taken out: "Irish descent", "retirement village"."""
-_IN_A_ROLE = re.compile(
-    r"\s+(?:(?!(?:who|with|on|in|at|and|is|was|has|had|for|to|of|by|from|an?|the|became|develop\w+|present\w+|receiv\w+|taking)\b)[\w-]+\s+){0,2}"
-    r"(?:\w+(?:ologist|ician|iatrist|keeper)|(?:account|assist|consult|attend|serv|immigr)ant|soph\w*|freshm[ae]n|senior|junior|worker|student|smoker|drinker|driver|teacher|nurse|vet|veteran|truckie|tradie|labou?rer|farmer|engineer|manager|"
-    r"builder|carpenter|mechanic|plumber|electrician|chef|cook|waiter|officer|soldier|athlete|runner|player|professor|accountant|lawyer|"
-    r"attorney|physician|doctor|resident|inmate|prisoner|refugee|immigrant|retiree|pensioner|diabetic|alcoholic|user|abuser|victim|"
-    r"passenger|pedestrian|cyclist|rider|biker|jockey|farmhand|clerk|cashier|secretary|receptionist|executive|salesperson|scientist|"
-    r"pilot|sailor|miner|welder|painter|roofer|musician|artist|writer|owner|operator|technician|caregiver|carer|volunteer)\b"
-)
-"""What a word for the patient would be an adjective of: "male construction worker"."""
 _AFTER_NAME = re.compile(r" \((?:transgender (?:wo)?man|non-binary)\)$", re.IGNORECASE)
+_AGE_NEXT = re.compile(r"\s+\d\d\s?y", re.IGNORECASE)
+""" "Mr Grant (transgender man) 58 yo"."""
 _NEUTRAL = re.compile(r"non-binary (?:person|youth)$", re.IGNORECASE)
 
 
@@ -59,10 +55,10 @@ def odd_place(text: str, edits: Sequence[Edit]) -> str | None:
         elif not edit.text.strip() and edit.end > edit.start:
             if _TIED.match(text, edit.end) or not (_GOES_ON.match(text, edit.end) or _describes_on(text, edit)):
                 return "what is left of a sentence"
-        elif _AFTER_NAME.match(edit.text) and not _GOES_ON.match(text, edit.end):
+        elif _AFTER_NAME.match(edit.text) and not (_GOES_ON.match(text, edit.end) or _AGE_NEXT.match(text, edit.end)):
             return "a word in a name"
         elif (edit.text == "person" and text[edit.start - 1 : edit.start] == "(") or (
-            _NEUTRAL.search(edit.text) and _IN_A_ROLE.match(text, edit.end)
+            _NEUTRAL.search(edit.text) and IN_A_ROLE.match(text, edit.end)
         ):
             return "what follows the word for the patient"
     return None

@@ -7,8 +7,9 @@ from functools import cache
 from typing import Any
 
 from palpate.files import read_resource
+from palpate.perturb.characteristics.doubts.kin import OWN_SEX
 from palpate.perturb.characteristics.doubts.places import AlteredTo
-from palpate.perturb.characteristics.gender.anatomy import sex_of_words
+from palpate.perturb.characteristics.gender.anatomy import OF_KIN, sex_of_words
 from palpate.perturb.characteristics.reading import Hit, ScannedNote
 from palpate.perturb.characteristics.reading.patient import DescribedPatient
 from palpate.perturb.characteristics.reading.people import OTHERS
@@ -31,9 +32,27 @@ _MONTHLY = re.compile(
     re.IGNORECASE,
 )
 """ "Her periods", unlike "short periods"."""
+_NURSES = re.compile(r"\b(?:while|still|is|was|currently|when|been|stopped|not)\s+$", re.IGNORECASE)
+""" "Stopped the drug while nursing", unlike a nursing home."""
+_FAMILY = frozenset(["family", "relative", "relatives"])
 _OF_FORTY = re.compile(r"/\s?40\b")
 _WEEKS = re.compile(r"(?<![\d/.])(?:[4-9]|[1-3]\d|4[0-2])(?:\s?\+\s?\d)?\s?$")
 """ "28+3 /40": weeks of a pregnancy."""
+_SIGHT = re.compile(r"\b(?:VA|vision|acuity|visus|O[DSU]|20/\d\d)\b[^.;\n]{0,30}$")
+""" "VA 20/25, 20/40"."""
+_FLUID = (
+    re.compile(
+        r"\b(?:FEN|fluids?|given|got|gave|bolus\w*|hydrat\w+|resuscitat\w+|maintenance|gentle|aggressive|lasix)\b"
+        r"\W{0,4}(?:\w+\W+){0,2}$",
+        re.IGNORECASE,
+    ),
+    re.compile(
+        r"\W{1,3}(?:replete|lytes|electrolytes|bolus\w*|hydrat\w+|resuscitat\w+|fluids?|prn|overnight|kvo|@|(?:at\s+)?\d+\s?(?:L|cc|ml)\b"
+        r"|in\s+the\s+ED|(?:and|&|/)\s+(?:abx|antibiotics|zofran|pressors))",
+        re.IGNORECASE,
+    ),
+)
+""" "FEN: IVF, replete lytes": before and after intravenous fluid, which has the letters of a fertility treatment."""
 _GRAVIDA = re.compile(r"[Gg]\s?\d{1,2}\s?[Pp]\s?\d")
 _NOT_TIED = re.compile(r"(?<![\w.])")
 
@@ -54,6 +73,7 @@ def triggers() -> dict[str, tuple[str, ...]]:
     """The words to scan for, by tag."""
     return {
         "sure:periods": ("periods", "period"),
+        "sure:bears": ("conceive", "conceiving", "preconception", "nursing"),
         "sure:ward": ("women", "womens", "men", "mens"),
         "sure:dress": ("dress", "skirt"),
         "sure:sexed": tuple(_sexed()),
@@ -89,16 +109,37 @@ def _sexed_word(patient: DescribedPatient, group: str, base: str | None) -> str 
     words = _sexed()
     for hit in note.hits("sure:sexed"):
         if words.get(hit.word) == against and not _beside_kin(note, hit, child=patient.is_child):
+            if hit.word == "ivf" and _is_fluid(note, hit):
+                continue
             return hit.word
     of_place = "women" if against == "female" else "men"
     for hit in note.hits("sure:ward"):
         if hit.word.removesuffix("s") == of_place and _PLACE.match(note.text, hit.end):
             return f"{of_place}'s"
+    if against == "female" and base == "female" and not patient.is_child and _bears(note):
+        return "a wish or care for a child"
     if against == "female" and any(_is_menses(note, hit) for hit in note.hits("sure:periods")):
         return "periods"
     if against == "female" and any(_is_worn(note, hit) for hit in note.hits("sure:dress")):
         return "dress"
     return _expects(note.text) if against == "female" and not patient.is_child else None
+
+
+def _is_fluid(note: ScannedNote, hit: Hit) -> bool:
+    before, after = _FLUID
+    return bool(before.search(note.text, max(0, hit.start - 32), hit.start) or after.match(note.text, hit.end))
+
+
+def _bears(note: ScannedNote) -> bool:
+    """Whether the patient nurses or wants to conceive, and no partner is in the sentence who may as well."""
+    for hit in note.hits("sure:bears"):
+        first, last = note.sentence(hit.start)
+        nurses = hit.word == "nursing" and _NURSES.search(note.text, max(first, hit.start - 16), hit.start)
+        if hit.word == "nursing" and not nurses:
+            continue
+        if not any(first <= one.start < last for one in note.hits("people")):
+            return True
+    return False
 
 
 def _is_menses(note: ScannedNote, hit: Hit) -> bool:
@@ -113,7 +154,7 @@ def _expects(text: str) -> str | None:
     """What tells of a pregnancy in figures: 28/40, G2P1."""
     for match in _OF_FORTY.finditer(text):
         weeks = _WEEKS.search(text, max(0, match.start() - 8), match.start())
-        if weeks:
+        if weeks and not _SIGHT.search(text, max(0, match.start() - 48), match.start()):
             return text[weeks.start() : match.end()]
     births = (match for match in _GRAVIDA.finditer(text) if _NOT_TIED.match(text, match.start()))
     return next((match.group() for match in births), None)
@@ -121,7 +162,12 @@ def _expects(text: str) -> str | None:
 
 def _beside_kin(note: ScannedNote, hit: Hit, *, child: bool) -> bool:
     """Whether a word may be a relative's: in a family history, after a relative; in a child's note, the mother's."""
-    if child or note.in_family(hit.start):
-        return child or note.in_family(hit.start)
     first, _ = note.sentence(hit.start)
-    return any(first <= one.start < hit.start and one.word in OTHERS for one in note.hits("people"))
+    if note.in_family(hit.start) and hit.word not in OWN_SEX:
+        return True
+    if OF_KIN.search(note.text, max(first, hit.start - 40), hit.start):
+        return True
+    if child:
+        return hit.word not in OWN_SEX
+    others = OTHERS - _FAMILY if hit.word in OWN_SEX else OTHERS  # a family history may go on with the patient's menses
+    return any(first <= one.start < hit.start and one.word in others for one in note.hits("people"))

@@ -52,6 +52,7 @@ _OF_CHANGE = re.compile(
 )
 _BMI_SAID = re.compile(r"\s*(?:of|is|was|:|=|~|>|<)?\s*\d", re.IGNORECASE)
 _WEIGHT_SAID = re.compile(r"\s*(?:is|was|:|=|~|of)?\s*\d{2,3}(?![\d/])", re.IGNORECASE)
+_SPEAKS = re.compile(r"\s+(?:only\s+|fluent\s+|mainly\s+|mostly\s+)?(?P<language>[A-Z][a-z]+)(?![\w'’])")
 _BORN_IN = re.compile(r"\s+(?:and\s+raised\s+)?(?:in|of)\s+(?P<place>[A-Z][a-z]+)")
 _PERSONS = OTHERS - {"family", "relative", "relatives"}
 _LOW, _HIGH = 1.52, 1.83
@@ -131,6 +132,7 @@ def triggers(name: str) -> dict[str, tuple[str, ...]]:
     if name == "ethnicity":
         found["sure:surname"] = tuple(_names())
         found["sure:born"] = ("born", "raised", "native")
+        found["sure:speaks"] = ("speaks",)
     if name == "weight":
         found["sure:measure"] = ("bmi", "weight", "wt", "weighs", "weighing")
     return found
@@ -154,7 +156,7 @@ def topic_doubt(patient: DescribedPatient, altered: AlteredTo) -> str | None:
         if group not in word.fits and not _fits_anyway(name, group, word, edits):
             return f"'{note.text[hit.start : hit.end]}'"
     if name == "ethnicity":
-        return _surname(note, group) or (_birthplace(note) if group != "none" else None)
+        return _surname(note, group) or ((_birthplace(note) or _tongue(note, group)) if group != "none" else None)
     return _measured(patient, found, group) if name == "weight" else None
 
 
@@ -205,6 +207,18 @@ def _birthplace(note: ScannedNote) -> str | None:
         known = match and (match["place"].lower() in _at_home() or match["place"].lower() in _of_origin())
         if match and not known and not has_other_subject(note, hit.start, people=_PERSONS):
             return "a place of birth"
+    return None
+
+
+def _tongue(note: ScannedNote, group: str) -> str | None:
+    """A language that does not fit, or that no list has: who speaks Warlpiri is not Asian."""
+    for hit in note.hits("sure:speaks"):
+        match = _SPEAKS.match(note.text, hit.end)
+        word = match["language"].lower() if match else "english"
+        known = _of_origin().get(word)
+        fits = word == "english" or (known is not None and group in known.fits)
+        if not fits and not has_other_subject(note, hit.start, people=_PERSONS):
+            return "a language"
     return None
 
 

@@ -50,6 +50,8 @@ MENTION = "transgender"
 _TARGET = {"female": "female", "male": "male", "trans woman": "female", "trans man": "male"}
 _TRANS = {"female": "trans woman", "male": "trans man", None: MENTION}
 _NOUN = {"female": "woman", "male": "man", None: "person"}
+_CHILDREN = {"female": "girl", "male": "boy", None: "child"}
+_NEWBORN = frozenset(["newborn", "neonate"])
 _CHILD = 5
 """From this age on, a note may call a patient transgender or non-binary."""
 
@@ -95,15 +97,10 @@ class GenderCharacteristic:
 
     def find(self, patient: DescribedPatient) -> FoundGender:
         """Everything that the note says about the gender."""
-        found = FoundGender(patient)
-        found.letters = find_letters(patient)
-        found.identity = identity.find_identity(patient)
-        strong = gendered.find_strong(patient, found.letters, found.identity.changes)
-        found.base, found.conflict = gendered.decide(strong, patient.note)
-        if not strong and found.base != "female" and is_mother(patient):
-            found.base, found.conflict = "female", False
+        found, strong = self._who(patient)
         newborn = any(gendered.is_newborn(patient, hit) for hit in patient.note.hits("noun"))
         years = next((age.value for age in patient.own_ages if age.value is not None), None)
+        newborn = newborn or (years is None and any(hit.word in _NEWBORN for hit in patient.note.hits("people")))
         found.too_young = patient.is_infant or newborn or (years is not None and years < _CHILD)
         if found.base is None:
             return found
@@ -116,6 +113,26 @@ class GenderCharacteristic:
         found.left = sorted((*left, *(s._replace(ambiguous=True) for s in strong if s.gender != found.base)))
         of_spouse = {patient.note.sentence_number(s.start) for s in found.swaps if s.gender != found.base}
         found.sexed = find_sexed(patient, found.base, of_spouse)
+        return found
+
+    def _who(self, patient: DescribedPatient) -> tuple[FoundGender, list[Swap]]:
+        """The gender by the words that introduce the patient, and those words."""
+        found = FoundGender(patient)
+        found.letters = find_letters(patient)
+        found.identity = identity.find_identity(patient)
+        strong = gendered.find_strong(patient, found.letters, found.identity.changes)
+        found.base, found.conflict = gendered.decide(strong, patient.note)
+        if not strong and found.base != "female" and is_mother(patient):
+            found.base, found.conflict = "female", False
+        return found, strong
+
+    def reread(self, patient: DescribedPatient) -> FoundGender:
+        """The gender, and in `left` the words that introduce the patient by the other one."""
+        found, strong = self._who(patient)
+        if found.base is not None and not strong:
+            swaps, _, doubts = gendered.find_people(patient, found.base)
+            found.base = found.base if swaps or doubts or is_mother(patient) else None
+        found.left = [s._replace(ambiguous=True) for s in strong if found.base and s.gender != found.base]
         return found
 
     def mentions(self, found: FoundGender) -> list[Mention]:
@@ -203,7 +220,8 @@ def _altered(found: FoundGender, group: str) -> EditOutcome:
         edits += [Edit(end, end, f" {_NOUN[target]}") for _, end in told.nouns if found.base is None]
     elif trans:
         named = f"transgender {_NOUN[target]}"
-        where = places(patient, found.swaps, found.letters, "transgender", after_name=named, after_age=named)
+        aged = f"transgender {_CHILDREN[target]}" if patient.is_child else named
+        where = places(patient, found.swaps, found.letters, "transgender", after_name=named, after_age=aged)
         if not where:
             return skipped(NO_MENTION)
         edits += [*where, *identity.without_cis(patient, where)]

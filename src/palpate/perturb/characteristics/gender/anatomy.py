@@ -31,6 +31,18 @@ _IN_KIN = re.compile(
     r"(?:" + "|".join(sorted(RELATIVES - frozenset((*SPOUSES, *SPOUSES.values())))) + r"|side)\b",
     re.IGNORECASE,
 )
+OF_KIN = re.compile(
+    r"\b(?:"
+    + "|".join(sorted(RELATIVES - frozenset((*SPOUSES, *SPOUSES.values(), "partner", "spouse", "child"))))
+    + r")['’]s\s+(?:(?:own|first|last|early|heavy|age\s+at)\s+)*$",
+    re.IGNORECASE,
+)
+""" "Mother's menarche was at 14"."""
+_BIRTHS = re.compile(r"G\s?\d{1,2}(?:\s?,?\s?P\s?\d|(?=\s+(?:presents?|at|here|with|w/)))", re.IGNORECASE)
+_AGED = re.compile(
+    r"(?<!to\sa\s)(?<!to\san\s)(?<!mother\s)(?<!\d)\d\d\s?(?:y/?o|y\.o\.|yr|year)[\s-]*(?:old)?,?\s+$|\b[A-Z][\w.]*,\s+\d\d,\s+$",
+    re.IGNORECASE,
+)
 _OTHER = {"female": "male", "male": "female"}
 GESTATION = re.compile(
     r"(?:^|(?<=\d)[MFmf]|\b(?:at|now|currently|approx|is|yo|y/o|old|[MFmf]|woman|lady|female|pregnan\w+|gravida|primip\w*|"
@@ -64,8 +76,14 @@ def sex_of_words() -> dict[str, str]:
 
 def is_mother(patient: DescribedPatient) -> bool:
     """Whether a note is a mother's by its words: "Primigravida with a baby boy. He feeds well"."""
-    hits = (hit for hit in patient.note.hits("sexed") if hit.word in _table()["mothers"].split())
-    return any(belongs_to_patient(patient.note, hit.start, hit.end) for hit in hits)
+    note, mothers = patient.note, _table()["mothers"].split()
+    told = (hit for hit in note.hits("sexed") if hit.word in mothers or (hit.word == "g" and _is_counted(note, hit)))
+    return any(belongs_to_patient(note, hit.start, hit.end) for hit in told)
+
+
+def _is_counted(note: ScannedNote, hit: Hit) -> bool:
+    """Whether this is the G of "29 y.o. G3P2": the note is hers, unlike "born to a 29-year-old G3P2"."""
+    return _BIRTHS.match(note.text, hit.start) is not None and _AGED.search(note.text, 0, hit.start) is not None
 
 
 def is_work(word: str) -> bool:
@@ -110,6 +128,8 @@ def find_sexed(patient: DescribedPatient, base: str, of_spouse: Container[int] =
         if sex is None:
             sex, hit = _phrase(note, hit)
         if sex is None or _IN_KIN.match(note.text, hit.end, note.sentence(hit.start)[1]):
+            continue
+        if OF_KIN.search(note.text, max(0, hit.start - 40), hit.start):
             continue
         if sex == "female" and hit.word in _obstetric() and _is_of_birth(patient, hit):
             continue

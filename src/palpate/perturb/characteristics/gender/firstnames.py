@@ -32,11 +32,14 @@ _INTRODUCED_SMALL = re.compile(
     r"\b(?P<first>[a-z]+)[ \t]+(?:[a-z]\.?[ \t]+)?(?P<last>[a-z'’-]+),?\s+(?:is|was)\s+an?\s+(?:[\w-]+,?\s+){0,4}$"
 )
 """In a note without capitals."""
-_LISTED = re.compile(rf"\b(?P<first>[A-Z][A-Za-z]+)[ \t]+(?:[A-Z]\.?[ \t]+)?{_LAST}[ \t]*[,(][ \t]*(?:an?[ \t]+)?$")
+_LISTED = re.compile(
+    rf"\b(?P<first>[A-Z][A-Za-z]+)[ \t]+(?:[A-Z]\.?[ \t]+)?{_LAST}(?:[ \t]*[,(][ \t]*(?:an?[ \t]+)?|[ \t]+an?[ \t]+)$"
+)
 _PRESENTS = re.compile(
     rf"[ \t]+{_LAST}[ \t]+(?:presents|presented|returns|returned|comes|came|"
     r"is\s+(?:here|seen|an?\b|presenting|complaining|being\s+seen)|was\s+(?:seen|admitted|referred|brought))\b"
 )
+_TITLED = re.compile(rf"\.?[ \t]+(?P<first>[A-Z][a-z]+)[ \t]+(?:[A-Z]\.?[ \t]+)?{_LAST}")
 _HEADER = re.compile(
     r"(?:name|patient)[ \t]*:[ \t]*(?:(?P<last>[A-Z][A-Za-z'’-]+)[ \t]*,[ \t]*(?P<first>[A-Z][A-Za-z]+)"
     r"|(?P<one>[A-Z][A-Za-z]+)[ \t]+(?:[A-Z]\.?[ \t]+)?(?P<two>[A-Z][A-Za-z'’-]+))",
@@ -112,7 +115,7 @@ def find_names(patient: DescribedPatient, base: str) -> tuple[list[Name], str | 
     note = patient.note
     found: dict[int, Name] = {}
     last_of: dict[str, str] = {}
-    for start, end, last in (*_introduced(patient), *_headers(note), *_presenting(note)):
+    for start, end, last in (*_introduced(patient), *_headers(note), *_presenting(note), *_titled(note, base)):
         word = note.text[start:end].lower()
         if word not in _NO_NAME:
             found[start] = _name(note, start, end)
@@ -183,6 +186,14 @@ def _presenting(note: ScannedNote) -> Iterator[tuple[int, int, str]]:
         match = _PRESENTS.match(note.text, hit.end) if note.text[hit.start].isupper() else None
         if match and not _is_somebody(note, hit.start) and not _first_of_three(note, hit.start):
             yield hit.start, hit.end, match.group("last")
+
+
+def _titled(note: ScannedNote, base: str) -> Iterator[tuple[int, int, str]]:
+    """Mr David Llewellyn, wherever he is named; other people with a title are `titles`'."""
+    for hit in note.hits("title"):
+        match = _TITLED.match(note.text, hit.end)
+        if match and names().get(match["first"].lower(), ("",))[0] == base and not _is_somebody(note, hit.start):
+            yield *match.span("first"), match.group("last")
 
 
 def _is_somebody(note: ScannedNote, start: int) -> bool:

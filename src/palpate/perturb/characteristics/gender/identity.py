@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field
 
 from palpate.cases.edits import Edit
-from palpate.perturb.characteristics.gender.places import ROLE_WORDS
+from palpate.perturb.characteristics.gender.places import ROLE_WORDS, TRADE
 from palpate.perturb.characteristics.reading.patient import DescribedPatient
 from palpate.perturb.characteristics.reading.people import belongs_to_patient
 
@@ -24,7 +24,7 @@ TRIGGERS = (
 """The words to scan for."""
 _ADJECTIVE = re.compile(
     r"(?P<span>\w+\s+)(?:(?:(?!with|who|is|was|and)[A-Za-z-]+\s+){0,2}?(?:man|woman|male|female|gentleman|lady|girl|boy|person|patient|pt|"
-    r"(?:AA|[WBCH])?/?[MF]|" + "|".join(sorted(ROLE_WORDS)) + r")\b|\d|_{3}|\[\*\*Age)",
+    r"(?:AA|[WBCH])?/?[MF]|" + "|".join(sorted(ROLE_WORDS)) + "|" + TRADE + r")\b|\d|_{3}|\[\*\*Age)",
     re.IGNORECASE,
 )
 _AFTER_NAME = re.compile(r" \(transgender (?P<noun>woman|man)\)")
@@ -69,7 +69,7 @@ class ToldIdentity:
 
     def removes(self, position: int) -> bool:
         """Whether a position is inside of what can be taken out."""
-        return any(start <= position < end for start, end in self.removals)
+        return bool(self.removals) and any(start <= position < end for start, end in self.removals)
 
 
 def find_identity(patient: DescribedPatient) -> ToldIdentity:

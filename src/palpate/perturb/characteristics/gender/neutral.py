@@ -14,7 +14,7 @@ from typing import Any
 from palpate.cases.edits import Edit
 from palpate.files import read_resource
 from palpate.perturb.characteristics.gender.partners import SPOUSE_WORDS
-from palpate.perturb.characteristics.gender.places import places
+from palpate.perturb.characteristics.gender.places import IN_A_ROLE, places
 from palpate.perturb.characteristics.gender.words import Swap, like
 from palpate.perturb.characteristics.reading.patient import DescribedPatient
 from palpate.perturb.characteristics.reading.people import NOUNS
@@ -46,7 +46,7 @@ _IT_DOES = (
 """ "It hurts", unlike "takes it off"."""
 _SINCE = r"since(?!\s+(?:and|but|then)\b|\s*[,.]|\s+(?:[\w-]+\s+){1,3}(?:and|but)\b)"
 _OTHER_SUBJECT = re.compile(
-    rf"\b(?:which|that|who|whom|there|{_IT_DOES}|this|these|he|she|we|i|you|patient|pt|when|if|because|{_SINCE}|while|where|what|whether)\b",
+    rf"\b(?:which|that(?!\s+(?:time|day|night|morning|point|week)\b)|who|whom|there|{_IT_DOES}|(?<!like\s)this(?!\s+(?:time|morning|week|month|year)\b)|these|he|she|we|i|you|patient|pt|when|if|because|{_SINCE}|while|where|what|whether)\b",
     re.IGNORECASE,
 )
 _THAT = re.compile(r"\bthat\s+$", re.IGNORECASE)
@@ -115,7 +115,10 @@ def _word(patient: DescribedPatient, swap: Swap) -> Edit | None:
 
 
 def _noun(patient: DescribedPatient, swap: Swap, at_letters: set[int]) -> Edit | None:
-    """ "63 year old non-binary person", "63 non-binary person" for 63F, "non-binary patient", "Sex: non-binary"."""
+    """ "63 year old non-binary person", "63 non-binary person" for 63F, "non-binary patient", "Sex: non-binary".
+
+    An adjective stays one: "47 yo male construction worker" becomes a "non-binary construction worker".
+    """
     text = patient.note.text
     written = text[swap.start : swap.end]
     if len(written) == 1:
@@ -125,11 +128,13 @@ def _noun(patient: DescribedPatient, swap: Swap, at_letters: set[int]) -> Edit |
             return None
         bracketed = text[swap.start - 1 : swap.start] == "("
         glued = "" if text[swap.start - 1 : swap.start].isspace() or bracketed or swap.start == 0 else " "
-        return Edit(swap.start, swap.end, WORD if bracketed else f"{glued}{WORD} person")
+        worker = IN_A_ROLE.match(text, swap.end)
+        return Edit(swap.start, swap.end, WORD if bracketed else f"{glued}{WORD}" + ("" if worker else " person"))
     if swap.start not in at_letters and not swap.weight:
         return None
     headed = swap.weight == 3 and swap.start not in at_letters
-    if headed or _PATIENT_NEXT.match(text, swap.end):
+    adjective = written.lower() in ("male", "female") and IN_A_ROLE.match(text, swap.end) is not None
+    if headed or adjective or _PATIENT_NEXT.match(text, swap.end):
         return Edit(swap.start, swap.end, like(written, WORD))
     noun = _table()["words"].get(written.lower())
     return None if noun is None else Edit(swap.start, swap.end, like(written, f"{WORD} {noun}"))
@@ -178,7 +183,7 @@ def _clause_end(patient: DescribedPatient, start: int) -> int:
 def _and() -> re.Pattern[str]:
     """ "And", "but" or a comma, and the word after it that is no adverb."""
     adverbs = "|".join(sorted(_listed("adverbs")))
-    joint = r"(?:,\s*(?:and|but|or|then|however,?)?|\b(?:and|but|or|nor|then))\s+(?:not\s+)?"
+    joint = r"(?:,\s*(?:and|but|or|then|however,?)?|&|\b(?:and|but|or|nor|then))\s+(?:not\s+)?"
     return re.compile(joint + rf"(?:(?:{adverbs})\s+)*(?P<verb>[a-z]+?(?:n['’]t)?)(?![\w'’])", re.IGNORECASE)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from palpate.perturb.characteristics.gender.partners import spouses
@@ -67,6 +68,7 @@ _ONE_OF_THEM = re.compile(
     r"[\s\-*•,]*(?:one(?!\s+of\s+(?:his|her)\b)|another|some|the\s+(?:other|older|younger|first|second))\b",
     re.IGNORECASE,
 )
+_AND = re.compile(r"(?:\band|&|,)\s+$", re.IGNORECASE)
 _ONE_RELATIVE = frozenset(["cousin", "sibling", "child", "kid", "twin", "parent", "grandparent", "grandchild"])
 _OF_THE_PATIENT = re.compile(r"^\s+of\s+(?:the\s+|this\s+)?(?:patient|pt)\b", re.IGNORECASE)
 _DIED = re.compile(r"(?:-in-law)?\s*,?\s*(?:died|passed\s+away|is\s+deceased|was\s+deceased)\b", re.IGNORECASE)
@@ -112,8 +114,16 @@ class Pronoun(NamedTuple):
     ambiguous: bool
 
 
-def pronouns(note: ScannedNote) -> Iterator[tuple[Hit, str]]:
-    """The pronouns of one person, with their gender; "he/she", "HE" (encephalopathy) and HER-2 don't count."""
+@lru_cache(maxsize=4)
+def pronouns(note: ScannedNote) -> tuple[tuple[Hit, str], ...]:
+    """The pronouns of one person, with their gender; "he/she", "HE" (encephalopathy) and HER-2 don't count.
+
+    All who ask for them ask for those of one note after the other.
+    """
+    return tuple(_pronouns(note))
+
+
+def _pronouns(note: ScannedNote) -> Iterator[tuple[Hit, str]]:
     text = note.text
     for hit in note.hits("pronoun"):
         after = text[hit.end : hit.end + 1]
@@ -251,7 +261,8 @@ class PronounOwners:
             if self._is_one_of_two(person, hit):
                 return "unsure", True
             if self._same_sentence(person, hit):
-                return "other", True
+                # A man's husband is a wife with her pronouns, if the man is a woman.
+                return ("spouse", False) if person.word in _SPOUSES else ("other", True)
         if (
             self._is_one_of_kin(hit, gender)
             or self._is_kins_decade(hit, gender)
@@ -269,7 +280,9 @@ class PronounOwners:
         """ "He has two brothers. One of them lives with his wife." """
         note = self._note
         first, _ = note.sentence(hit.start)
-        if hit.word in _SUBJECTS or not _ONE_OF_THEM.match(note.text, first):
+        if not _ONE_OF_THEM.match(note.text, first):
+            return False
+        if hit.word in _SUBJECTS and not _AND.search(note.text, max(first, hit.start - 6), hit.start):
             return False
         number = note.sentence_number(hit.start)
         return any(

@@ -41,8 +41,11 @@ _NO_NAME = re.compile(
     r"\w+(?:ic|an|ish|ese|ing|ed|speaking|tion)|(?:HCP|POA|NOK|Dr|Mr|Mrs|Ms|She|He|His|Her|The|This|No|Reports|States|Says|Denies|Notes|At|Is|Was|And|With|Who|Has|In|On|"
     r"For|To|Here|Also|Present)\b"
 )
-_SEX = re.compile(r"(?:\s+active)?\s+with\s+(?:other\s+|only\s+|both\s+)?(?:wo)?m[ea]n\b", re.IGNORECASE)
-_PARTNER_BEFORE = re.compile(r"\bpartners?(?:\s*\(|\s*:\s*|\s+(?:is|are)\s+)$", re.IGNORECASE)
+_SEX = re.compile(r"(?:\s+active)?\s+(?:with\s|w/)\s*(?:other\s+|only\s+|both\s+)?(?:wo)?m[ea]n\b", re.IGNORECASE)
+_PARTNER_BEFORE = re.compile(
+    r"\bpartners?(?:\s*\(|\s*:\s*|\s+(?:is|are)\s+(?:an?\s+)?|,\s+(?:also\s+)?(?:an?(?:other)?\s+)?)$", re.IGNORECASE
+)
+""" "Partner (male)", "partner, also male user"."""
 _PARTNER = re.compile(r"[\s-]+(?:sexual[\s-]+)?partners?\b", re.IGNORECASE)
 
 
@@ -104,7 +107,7 @@ def partner_nouns(note: ScannedNote) -> list[Hit]:
         hit
         for hit in note.hits("noun")
         if hit.word in ("male", "female")
-        and (_PARTNER.match(text, hit.end) or _PARTNER_BEFORE.search(text, max(0, hit.start - 16), hit.start))
+        and (_PARTNER.match(text, hit.end) or _PARTNER_BEFORE.search(text, max(0, hit.start - 24), hit.start))
     ]
     return [hit for hit in found if not note.in_family(hit.start)]
 

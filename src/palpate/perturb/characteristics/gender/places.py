@@ -14,7 +14,26 @@ from palpate.perturb.characteristics.reading.patient import DescribedPatient
 from palpate.perturb.characteristics.reading.people import NOUNS, belongs_to_patient
 
 ROLE_WORDS = frozenset((*ROLES.split(), *PARENTS))
-_NAME = re.compile(r"\.?\s+(?:\[\*\*[^\]]*\]|_{2,}|[A-Z][\w'’-]*(?:[ \t]+[A-Z][\w-]+)?)(?!['’\w])")
+TRADE = (
+    r"(?:[a-z]+(?:ologist|ician|keeper)|(?:account|attend|immigr)ant|workers?|inmate|prisoner|student|teacher|driver|engineer|manager|builder|"
+    r"carpenter|mechanic|plumber|electrician|farmer|nurse|lawyer|attorney|professor|veteran|smoker|athlete|runner|player|refugee|"
+    r"resident|clerk|cook|chef|secretary|programmer|executive|pilot|miner|welder|painter|principal|trader|barista|bartender|waiter|firefighter|paramedic|physicist|scientist|musician|artist|writer|owner|retiree)"
+)
+"""What a patient may be called in place of "man" and "woman"."""
+IN_A_ROLE = re.compile(
+    r"\s+(?:(?!(?:who|with|on|in|at|and|is|was|has|had|for|to|of|by|from|an?|the|became|develop\w+|present\w+|receiv\w+|taking)\b)[\w-]+\s+){0,2}"
+    r"(?:\w+(?:ologist|ician|iatrist|keeper)|(?:account|assist|consult|attend|serv|immigr)ant|soph\w*|freshm[ae]n|senior|junior|worker|student|smoker|drinker|driver|teacher|nurse|vet|veteran|truckie|tradie|labou?rer|farmer|engineer|manager|"
+    r"builder|carpenter|mechanic|plumber|electrician|chef|cook|waiter|officer|soldier|athlete|runner|player|professor|accountant|lawyer|"
+    r"attorney|physician|doctor|resident|inmate|prisoner|refugee|immigrant|retiree|pensioner|diabetic|alcoholic|user|abuser|victim|"
+    r"passenger|pedestrian|cyclist|rider|biker|jockey|farmhand|clerk|cashier|secretary|receptionist|executive|salesperson|scientist|"
+    r"pilot|sailor|miner|welder|painter|roofer|musician|artist|writer|owner|operator|technician|caregiver|carer|volunteer)\b"
+)
+"""What a word for the patient would be an adjective of: "male construction worker"."""
+_TRADE = re.compile(rf"\s+(?:(?!(?:with|who|and|for|on|in|at|by|seen|known)\b)[A-Za-z-]+\s+){{0,2}}?{TRADE}(?![\w'’-])")
+_NAME = re.compile(
+    r"\.?\s+(?:\[\*\*[^\]]*\]|_{2,}|[A-Z][\w'’-]*"
+    r"(?:[ \t]+(?!(?:IS|WAS|HAS|HAD|AN?|PRESENTS|REPORTS|DENIES|CAME|WITH|WHO)\b)[A-Z][\w-]+)?)(?!['’\w])"
+)
 _LOWER = re.compile(r"\s+[a-z]")
 _AFTER_LETTER = re.compile(r"\)|\.(?=\s+[a-z])|\s?/\s?\d{1,3}(?:\s?(?:y/?o|y)\b)?")
 _PHRASE_ENDS = re.compile(
@@ -55,8 +74,17 @@ def places(
         if swap.weight and text[swap.start : swap.end].lower() in NOUNS:
             return [_at_noun(patient, swap.start, swap.end, word, spaced=True)]
     return (
-        _at_patient(patient, word) or _at_title_or_role(patient, swaps, word, after_name) or _at_age(patient, after_age)
+        _at_patient(patient, word)
+        or _at_title_or_role(patient, swaps, word, after_name)
+        or _at_age(patient, after_age)
+        or _at_trade(patient, word)
     )
+
+
+def _at_trade(patient: DescribedPatient, word: str) -> list[Edit]:
+    """ "47 y/o transgender inmate", in a note that tells the gender by pronouns only."""
+    bare = (one.age.tail for one in patient.places if one.age and not one.noun)
+    return [Edit(tail, tail, f" {word}") for tail in bare if _TRADE.match(patient.note.text, tail)][:1]
 
 
 def _at_age(patient: DescribedPatient, phrase: str) -> list[Edit]:
@@ -82,7 +110,8 @@ def _at_title_or_role(patient: DescribedPatient, swaps: list[Swap], word: str, a
         written = text[swap.start : swap.end].lower()
         name = _NAME.match(text, swap.end) if swap.weight and written in ("mr", "mrs", "ms", "miss") else None
         if name:
-            return [Edit(name.end(), name.end(), f" ({after_name})")]
+            capitals = text[swap.start : swap.end].isupper()
+            return [Edit(name.end(), name.end(), f" ({after_name.upper() if capitals else after_name})")]
         if swap.weight and written in ROLE_WORDS:
             return [_at_noun(patient, swap.start, swap.end, word, spaced=True)]
     return []

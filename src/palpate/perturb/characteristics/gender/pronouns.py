@@ -54,6 +54,11 @@ _TOWARD = re.compile(r"\s+(?:on|to|in|up|at|for|into|onto|from|over|off)\b", re.
 _ADJECTIVE = re.compile(
     r"(?:un|in|hypo|hyper)\w{4,}|\w+(?:able|ible|ful|less|ous|ic|ent|ant|ive|ish|ed|eous|tive)", re.IGNORECASE
 )
+_NO_ADJECTIVE = re.compile(
+    r"\w*(?:ment|implant|transplant|stent|accident|assistant|attendant|consultant|relative|parent|clinic|biotic|diuretic|laxative|"
+    r"analgesic|narcotic|emetic|psychotic|depressant|coagulant|sedative|event|incident|agent|table|dish|tablet)"
+)
+"""Nouns that end like adjectives: "keep her appointment"."""
 _NOUN = re.compile(
     r"\w+(?:[^su']s|sion|tion|ment|ness|ity|ism|ist|osis|itis|emia|oma|ure|age|ance|ence|er|or|ery|ory|gy|phy|th|ogram|scopy"
     r"|dose|tomy|ian)",
@@ -61,6 +66,21 @@ _NOUN = re.compile(
 )
 _SPAN = re.compile(r"\s+\d+\s+(?:days|weeks|hours|nights|months|minutes)\b(?!['’])", re.IGNORECASE)
 _CODE = re.compile(r"\s+(?:full\s+code|comfort\s+(?:measures|care))\b", re.IGNORECASE)
+_DEGREES_OF_HARM = frozenset(
+    [
+        "significant",
+        "severe",
+        "great",
+        "considerable",
+        "extreme",
+        "intense",
+        "distress",
+        "discomfort",
+        "embarrassment",
+        "harm",
+        "trouble",
+    ]
+)
 _FOLLOWS_ADVERB = frozenset(["away", "now", "overnight", "later", "earlier", "initially", "throughout"])
 
 
@@ -119,6 +139,8 @@ def read_her(text: str, start: int, end: int) -> Reading | None:
         return _before_back(text, after, verb)
     if verb == "given":
         return "him" if _HAS_GIVEN.search(text, max(0, start - 40), start) and word not in _OWN_GIFTS else "his"
+    if verb in ("cause", "causes", "causing", "caused") and word in _DEGREES_OF_HARM:
+        return "him"  # "is causing her significant pain"
     if verb in _GIVES:
         return "his" if word in _OWN_GIFTS or word.endswith(("'s", "’s")) else "him"
     if word in _PLAIN_VERBS and not verb.endswith(("'s", "’s")):
@@ -175,7 +197,7 @@ def _after_makes(text: str, after: re.Match[str], verb: str) -> Reading | None:
             return "him"
         word, end = following.group(1), following.end()
     lower = word.lower()
-    if lower in _FUNCTION or lower in _BECOMES or _ADJECTIVE.fullmatch(lower):
+    if lower in _FUNCTION or lower in _BECOMES or (_ADJECTIVE.fullmatch(lower) and not _NO_ADJECTIVE.fullmatch(lower)):
         return "him" if lower in _FUNCTION or _ends_phrase(text, end) else "his"
     if lower in _STATES and verb.startswith(("ma", "left", "leav", "render", "felt", "get", "got")):
         return "him"
@@ -189,6 +211,7 @@ def _after_makes(text: str, after: re.Match[str], verb: str) -> Reading | None:
         return None if _ends_phrase(text, end) else "his"
     if (
         lower in _THINGS
+        or _NO_ADJECTIVE.fullmatch(lower)
         or lower in _NOUNS_IN_ING
         or _NOUN.fullmatch(lower)
         or (word.isupper() and len(word) > 1)

@@ -41,7 +41,7 @@ _SPEAKS = re.compile(
     r"brought|visit|is\s+(?:aware|HCP|the|a|an|his|her)|was\s+(?:aware|told|updated|informed|present|able|very|concerned))",
     re.IGNORECASE,
 )
-_PLAINLY = re.compile(
+PLAINLY = re.compile(
     r"(?:['’]s)?\s+(?:\w+ly\s+|also\s+|otherwise\s+|now\s+|then\s+)?(?:presents?|presented|den(?:y|ies|ied)|endorse[sd]?|complain(?:s|ed)|"
     r"c/o|tolerat|underwent|remain(?:s|ed)|follows|appears|ambulat|(?:was|is|has\s+been|had\s+been|will\s+be)\s+(?:also\s+|then\s+|"
     r"initially\s+|subsequently\s+)?(?:admitted|transferred|discharged|intubated|extubated|hospitalized|evaluated|started|given|"
@@ -171,7 +171,7 @@ class Subjects:
                 return True
             if _GIVES_CARE.match(text, hit.end) and self._opens_with_kin(before):
                 return True
-            if _PLAINLY.match(text, hit.end) or _HAS_KIN.match(text, hit.end):
+            if PLAINLY.match(text, hit.end) or _HAS_KIN.match(text, hit.end):
                 return False
             speaks = _SPEAKS.match(text, hit.end) is not None
             return self._is_about_another(before, first, passing=not speaks) or (
@@ -221,7 +221,7 @@ class Subjects:
     def _follows_clause(self, hit: Hit) -> bool:
         """ "Here with her mother, mother works nights, she has no concerns": the clause before is about another."""
         text = self._note.text
-        if hit.word not in ("he", "she") or _PLAINLY.match(text, hit.end) or _HAS_KIN.match(text, hit.end):
+        if hit.word not in ("he", "she") or PLAINLY.match(text, hit.end) or _HAS_KIN.match(text, hit.end):
             return False
         first, _ = self._note.sentence(hit.start)
         before = _CLAUSE_BEFORE.search(text[first : hit.start])

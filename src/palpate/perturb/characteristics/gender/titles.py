@@ -41,8 +41,8 @@ _TWO_BEFORE = re.compile(r"(?:Mr|Mrs|Ms)\.?\s+(?:and|&)\s+$|\b(?:" + "|".join(so
 _COUPLE = re.compile(r"\b(?:Mr\.?\s+(?:and|&)\s+(?:Mrs|Ms)|(?:Mrs|Ms)\.?\s+(?:and|&)\s+Mr)\b")
 _NAME = re.compile(r"\.?\s+(?P<name>[A-Z][\w-]*(?:[ \t]+[A-Z][\w-]+){0,2})")
 _INTRODUCES = re.compile(r"(?:['’]s)?,?\s+(?:is|was)\s+(?:an?|the)\s+(?:[\w-]+,?\s+){0,3}\d", re.IGNORECASE)
-_COLLEAGUE_BEFORE = re.compile(
-    r"\b(?:patient\s+of|(?:referred|seen|followed|evaluated|performed|dictated|ordered|sent|supervised|accompanied)\s+by|by\s+his|by\s+her)\s+$",
+COLLEAGUE_BEFORE = re.compile(
+    r"\b(?:patient\s+of|(?:referred|seen|followed|evaluated|performed|dictated|ordered|sent|supervised|accompanied|reviewed|r/v|operated\s+on)\s+by|\bd/w|\bunder|by\s+his|by\s+her)\s+$",
     re.IGNORECASE,
 )
 _COLLEAGUE_AFTER = re.compile(
@@ -111,7 +111,7 @@ def _capitals_before(note: ScannedNote, hit: Hit) -> bool:
 
 
 def _is_colleagues(note: ScannedNote, hit: Hit) -> bool:
-    if _COLLEAGUE_BEFORE.search(note.text, max(0, hit.start - 30), hit.start):
+    if COLLEAGUE_BEFORE.search(note.text, max(0, hit.start - 30), hit.start):
         return True
     name = _NAME.match(note.text, hit.end)
     return name is not None and _COLLEAGUE_AFTER.match(note.text, name.end()) is not None

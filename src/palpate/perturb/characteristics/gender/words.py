@@ -41,7 +41,7 @@ ROLES = (
 )
 PARENTS = frozenset(["father", "mother", "grandfather", "grandmother"])
 _HEADER = re.compile(
-    r"(?:sex|gender)(?:[ \t]?/[ \t]?age)?(?:[ \t]*(?::|=)|[ \t]+[–-](?=[ \t]))[ \t]*"
+    r"(?:sex|gender)(?:[ \t]?/[ \t]?age)?(?:[ \t]*(?::|=)|[ \t]+[–-](?=[ \t])|(?-i:(?<=SEX))[ \t]+(?=[MF]\b))[ \t]*"
     r"(?P<value>male|female|[MF])\b(?!\s?/\s?[A-Za-z])",
     re.IGNORECASE,
 )
@@ -185,8 +185,12 @@ def decide(strong: list[Swap], note: ScannedNote) -> tuple[str | None, bool]:
     if high:
         return max(firm, key=lambda gender: firm[gender]), 2 * low >= high
     weak = {gender: 2 * sum(s.gender == gender for s in strong) for gender in ("female", "male")}
+    opens = {(hit.start, GENDER_OF_KIN.get(hit.word)) for hit in partners.spouses(note)}
     for hit, gender in pronouns(note):
-        weak[gender] += not note.in_family(hit.start) and not _is_providers(note, hit)
+        others = note.in_family(hit.start) or _is_providers(note, hit)
+        if opens and hit.word in ("he", "she"):
+            others = others or _is_spouses(note, hit, opens, gender)
+        weak[gender] += not others
     for _, gender in declared(note):
         weak[gender] += 2
     low, high = sorted(weak.values())
@@ -197,6 +201,12 @@ def decide(strong: list[Swap], note: ScannedNote) -> tuple[str | None, bool]:
         return ("female" if spouses == {"male"} else "male"), False
     base = _without_relatives(strong, note) if high else _by_owners(note)
     return base, bool(high) and base is None
+
+
+def _is_spouses(note: ScannedNote, hit: Hit, opens: set[tuple[int, str | None]], gender: str) -> bool:
+    """The he of "husband's tests are normal; he has a child": the spouse's, who opens the clause or the one before."""
+    first, _ = note.sentence(hit.start)
+    return (note.opening(hit.start), gender) in opens or (first > 0 and (note.opening(first - 1), gender) in opens)
 
 
 def _is_providers(note: ScannedNote, hit: Hit) -> bool:

@@ -14,23 +14,29 @@ patient    the phrases that introduce the patient
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from functools import cached_property
-from typing import NamedTuple
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import numpy as np
 
 from palpate.perturb.characteristics.reading import people
 from palpate.perturb.characteristics.reading.headings import (
     FAMILY,
-    SentenceBreaks,
     opens_family_section,
     section_end,
+    sentence_starts,
 )
 from palpate.privacy import hides
 
-__all__ = ["Hit", "ScannedNote", "TriggerWords", "section_end"]
+__all__ = ["Hit", "ScannedNote", "TriggerWords", "lazy", "section_end"]
 
-_WORD_OR_MASK = re.compile(r"[A-Za-z]+|\[\*\*[^\]]*\]")
+T = TypeVar("T")
+
+_MASK = re.compile(r"\[\*\*[^\]]*\]")
 """The masks of de-identification ("[**Doctor Last Name 12**]") contain no words of the note."""
+_SMALL = bytes(ord(chr(k).lower()) if chr(k).isascii() and chr(k).isalpha() else ord(" ") for k in range(256))
+"""Letters in lower case, and a blank for everything else."""
 _HYPHENS = dict.fromkeys((0x2010, 0x2011, 0x2012), "-")
 """Hyphens of word processors, which are read as plain ones: "72‑yo". The text keeps its length."""
 _FE_MALE = re.compile(r"\bfe[ -]$", re.IGNORECASE)
@@ -43,6 +49,22 @@ _PATIENT_BEFORE = re.compile(r"\b(?:years?|yr|y/?o|patient|pt|he|she|Mr|Mrs|Ms)\
 _PATIENT_AFTER = re.compile(
     r"\bwho\s+(?:presents?|presented|comes?|came|was|is|has|developed)\b|\bpresented\b|\bpresents\b"
 )
+
+
+class lazy(Generic[T]):  # noqa: N801 - named as it is written above a method
+    """`functools.cached_property` without its lock, which Python has until 3.12.
+
+    A note is read in one thread, and has some twenty such properties in each of a dozen readings.
+    """
+
+    def __init__(self, make: Callable[[Any], T]) -> None:
+        self._make, self._name = make, make.__name__
+        self.__doc__ = make.__doc__
+
+    def __get__(self, one: Any, owner: type | None = None) -> T:
+        value = self._make(one)
+        one.__dict__[self._name] = value
+        return value
 
 
 @hides("word")
@@ -63,19 +85,21 @@ class ScannedNote:
 
     def hits(self, tag: str) -> list[Hit]:
         """The trigger words with a tag, in order."""
-        return self._hits.get(tag, [])
+        return self._hits.get(tag) or []
 
-    @cached_property
-    def _sentences(self) -> SentenceBreaks:
-        return SentenceBreaks(self.text)
+    @lazy
+    def _starts(self) -> list[int]:
+        return sentence_starts(self.text)
 
     def sentence_number(self, position: int) -> int:
         """The number of the sentence (or list item, or line after a heading) around a position."""
-        return self._sentences.number(position)
+        return bisect_right(self._starts, position) - 1
 
     def sentence(self, position: int) -> tuple[int, int]:
         """Where the sentence around a position starts and ends."""
-        return self._sentences.span(position)
+        starts = self._starts
+        k = bisect_right(starts, position)
+        return starts[k - 1], starts[k] if k < len(starts) else len(self.text)
 
     def opening(self, position: int) -> int:
         """Where the first word of the sentence around a position starts."""
@@ -84,7 +108,7 @@ class ScannedNote:
             start += 1
         return start
 
-    @cached_property
+    @lazy
     def _families(self) -> list[tuple[int, int]]:
         found: list[tuple[int, int]] = []
         for hit in self.hits("family"):
@@ -108,7 +132,10 @@ class ScannedNote:
 
     def in_family(self, position: int) -> bool:
         """Whether a position is in a family history: its section, or a sentence that starts with one."""
-        return any(start <= position < end for start, end in self._families)
+        for start, end in self._families:  # noqa: SIM110 - asked for every word
+            if start <= position < end:
+                return True
+        return False
 
 
 def _family_clause(text: str, start: int, first: int, last: int) -> tuple[int, int]:
@@ -137,21 +164,42 @@ class TriggerWords:
             for word in words:
                 tags.setdefault(word.lower(), []).append(tag)
         self._tags = {word: tuple(dict.fromkeys(names)) for word, names in tags.items()}
+        self._tags_of = {word.encode(): (word, names) for word, names in self._tags.items() if word.isascii()}
 
     def scan(self, text: str) -> ScannedNote:
         """Scan a text once."""
         text = text if text.isascii() else text.translate(_HYPHENS)
         hits: dict[str, list[Hit]] = {}
-        find = self._tags.get
-        for match in _WORD_OR_MASK.finditer(text):
-            word = match.group().lower()
-            names = find(word)
-            if names is not None:
-                if word in ("pt", "patient") and not people.means_patient(text, match.start(), match.end()):
-                    continue
-                hit = Hit(match.start(), match.end(), word)
-                if word == "male" and _FE_MALE.search(text, max(0, hit.start - 4), hit.start):
-                    hit = Hit(hit.start - 3, hit.end, "female")  # mistyped: "a 44 year old fe male"
-                for name in names:
-                    hits.setdefault(name, []).append(hit)
+        for start, end, (word, names) in self._known(text):
+            if word in ("pt", "patient") and not people.means_patient(text, start, end):
+                continue
+            if word == "male" and _FE_MALE.search(text, max(0, start - 4), start):
+                hit = Hit(start - 3, end, "female")  # mistyped: "a 44 year old fe male"
+            else:
+                hit = Hit(start, end, word)
+            for name in names:
+                if name in hits:
+                    hits[name].append(hit)
+                else:
+                    hits[name] = [hit]
         return ScannedNote(text, hits)
+
+    def _known(self, text: str) -> Iterator[tuple[int, int, tuple[str, tuple[str, ...]]]]:
+        """The trigger words of a text: where each starts and ends, the word and its tags.
+
+        Most words of a note are none, so they are split at once, and only the places of the others are looked up.
+        """
+        plain = _MASK.sub(_blanks, text) if "[**" in text else text
+        letters = plain.encode("ascii", "replace").translate(_SMALL)
+        words, tags = letters.split(), self._tags_of
+        known = [k for k, word in enumerate(words) if word in tags]
+        if not known:
+            return
+        is_letter = np.frombuffer(b" " + letters + b" ", np.uint8) != ord(" ")
+        spans = np.flatnonzero(is_letter[1:] != is_letter[:-1]).reshape(-1, 2)[known].tolist()
+        for k, (start, end) in zip(known, spans, strict=True):
+            yield start, end, tags[words[k]]
+
+
+def _blanks(match: re.Match[str]) -> str:
+    return " " * (match.end() - match.start())

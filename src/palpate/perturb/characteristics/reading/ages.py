@@ -10,17 +10,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from palpate.perturb.characteristics.grammar import AGE_NUMBER, AGE_UNIT, ONES, TENS
 from palpate.perturb.characteristics.reading import Hit, ScannedNote
-from palpate.perturb.characteristics.reading.past_ages import bare_past_ages
+from palpate.perturb.characteristics.reading.past_ages import bare_past_ages, told_decades
 from palpate.perturb.characteristics.reading.people import (
+    GENDER_OF_KIN,
     NOUNS,
-    PERSON,
     RELATIVES,
+    REMEMBERED,
     belongs_to_patient,
     has_other_subject,
+    is_born_to,
 )
 
 Style = Literal["digits", "words", "decade"]
@@ -32,9 +35,8 @@ _VALUES = {
     **{word[:-1] + "ies": 10 * n for n, word in enumerate(TENS, 2)},
     "teens": 10,
 }
-DECADES = (*(word[:-1] + "ies" for word in TENS), "teens")
 _AGE = re.compile(
-    rf"(?<![\w.$%+*#])(?<!\d[-:/,])(?:(?:>|over )\s?(?=9))?{AGE_NUMBER}"
+    rf"(?<![\w.$%+*#])(?<!\+\s)(?<!\d[-:/,])(?:(?:>|over )\s?(?=9))?{AGE_NUMBER}"
     rf"(?:(?P<unit>{AGE_UNIT})|(?:[\s/]?(?P<sex>[MF])|\s?\((?P<bracketed>[MF])\))(?![\w'’/+-]))",
     re.IGNORECASE,
 )
@@ -70,23 +72,15 @@ _IS_NUMBER = re.compile(
     r"(?=\s*(?:[.,;]|and\b|today\b|yesterday\b|last\b|this\b|in\b|$))"
 )
 _AFTER_NAME = re.compile(
-    r"\.?\s+(?:(?:\[\*\*[^\]]*\]|_{3}|[A-Z][\w'’-]*)\s+){0,2}(?:\[\*\*[^\]]*\]|_{3}|[A-Z][\w'’-]*),\s+(?:who\s+is\s+(?:now\s+)?)?(?P<number>\d\d)(?=,\s)"
+    r"\.?\s+(?:(?:\[\*\*[^\]]*\]|_{3}|[A-Z][\w'’-]*)\s+){0,2}(?:\[\*\*[^\]]*\]|_{3}|[A-Z][\w'’-]*|[A-Z]\.),\s+(?:who\s+is\s+(?:now\s+)?)?(?P<number>\d\d)(?=[,.]\s)"
 )
-_AFTER_NOUN = re.compile(r",\s+(?P<number>\d\d)(?=\s*(?:[.,;)](?!\d)|$))")
-_DECADE = re.compile(
-    rf"\b(?:{PERSON}|is|was)\s+in\s+(?:his|her|their)\s+"
-    rf"(?P<number>(?:(?:early|mid|late)[\s-]+(?:to[\s-](?:mid|late)[\s-]+)?)?(?:\d0['’]?s|{'|'.join(DECADES)}))\b",
-    re.IGNORECASE,
+_AFTER_PATIENT = re.compile(
+    r"(?:\s+[A-Z][a-z]+(?:\s+[A-Z]\.?|\s+[A-Z][a-z'’-]+)?,)?\s+(?:now\s+)?(?P<number>[2-9]\d)(?=,\s+(?!\d))"
 )
-_OPENS_WITH_DECADE = re.compile(
-    rf"In\s+(?:his|her|their)\s+(?P<number>(?:(?:early|mid|late)[\s-]+)?(?:\d0['’]?s|{'|'.join(DECADES)}))\b"
-    r"(?:(?P<then>,?\s+(?:he|she|they|pt|the\s+patient)\s+(?:had|was|underwent|developed|suffered|began|started)\b)|"
-    r"(?=\s*[.;]|,?\s+(?:lives|living|with|who|known|here|c/o|retired|single|married|widow\w*|presents?|presented|seen)\b))",
-    re.IGNORECASE,
-)
-""" "In her 60s, lives alone", unlike "In her 60s she had a stroke"."""
+""" "Pt Rosa T., 62, on dialysis"."""
+_AFTER_NOUN = re.compile(r"(?:,\s+|\s+of\s+)(?P<number>\d\d)(?=\s*(?:[.,;)](?!\d)|$))")
 _PAST = re.compile(
-    r"\b(?:at|since|when|until|till|by|before|after|around|from|of|between|if|once|for|diagnosed\s+as|diagnosed)\s+(?:the\s+)?(?:age\s+of\s+|age\s+|ages\s+|"
+    r"\b(?:at|since|when|until|till|by|before|after|around|from|of|between|if|once|for|under|below|diagnosed\s+as|diagnosed)\s+(?:the\s+)?(?:age\s+of\s+|age\s+|ages\s+|"
     r"(?:he|she|they|pt|patient|the\s+patient)\s+(?:was|were|turned)\s+)?(?:about\s+|approximately\s+|around\s+|only\s+|the\s+)?$",
     re.IGNORECASE,
 )
@@ -111,9 +105,10 @@ _KIN_OF = re.compile(r"\b(?P<kin>[a-z]+)\s+of\s+(?:the\s+|this\s+|our\s+)?(?:pat
 _KIN_HAS = re.compile(r"\b(?P<kin>[a-z]+)['’]s\s+(?:current\s+|present\s+)?$", re.IGNORECASE)
 _GOES_ON = re.compile(r"\s*(?:(?:now|currently|is|presently|still|alive|at|age|aged)\s+)*", re.IGNORECASE)
 _SHORT_KIN = re.compile(r"\b(?:dtr|dtrs|dgtr|bro|sis|sibs?|hubby)\b[^.;]{0,24}$", re.IGNORECASE)
-_RANGE_BEFORE = re.compile(r"\d\s*(?:-|–|to|or|and|\+/-|±)\s*$")
+_RANGE_BEFORE = re.compile(r"(?<!\d)\d{1,3}\s*(?:-|–|to|or|and|\+/-|±)\s*$")
+""" "40 to 45 years old", unlike the time in "0312 - 41F"."""
 _PRESENT_LABEL = re.compile(
-    r"(?:\b(?:is|patient|pt|male|female|man|woman|gentleman|lady)[\s,(]*|[(\n|]\s*|\b(?:patient['’]?s|pt['’]?s|his|her|their)"
+    r"(?:\b(?:is|patient|pt|male|female|man|woman|gentleman|lady|(?:sex|gender)[\s:]+[MF])[\s,(]*|[(\n|]\s*|\b(?:patient['’]?s|pt['’]?s|his|her|their)"
     r"\s+(?:current\s+|present\s+)?)$",
     re.IGNORECASE,
 )
@@ -131,11 +126,13 @@ _STRONG_LEFT = re.compile(
     re.IGNORECASE,
 )
 _BRACKETED = re.compile(r"\((?P<number>[2-8]\d)(?=,\s*[A-Za-z])")
+_FIRST_WORDS, _SIZES = 60, 29
+"""Where a note introduces its patient ("RHEUM CONSULT 35F SLE"), and up to where "28F" may be the size of a tube."""
 _FEVER = 94
 """From here on a number before F may be a temperature."""
 _ENDS_PHRASE = re.compile(rf"{_STRONG_RIGHT.pattern}|\s*(?:[.,;]|\n|$)", re.IGNORECASE)
 _TEMPERATURE = re.compile(
-    r"\b(?:t|tm|tc|tmax|temp|temps|temperatures?|fevers?|febrile|tcurrent|vs|vitals)\b[^.;\n]{0,24}$|\d\s*[/,-]\s*$",
+    r"\b(?:t|tm|tc|tmax|temp|temps|temperatures?|fevers?|febrile|tcurrent|vs|vitals)\b[^.;\n]{0,24}$|(?<!\d)\d{1,3}\s*[/,-]\s*$",
     re.IGNORECASE,
 )
 _DEVICE = re.compile(
@@ -183,6 +180,8 @@ def _value(number: str) -> int | None:
         return None
     if number.startswith("["):
         return 90
+    if number.isdecimal():
+        return int(number)
     words = re.findall(r"[a-z]+", number.lower())
     if words and words[-1] != "s":
         value = sum(_VALUES.get(word, 0) for word in words)
@@ -193,17 +192,21 @@ def _value(number: str) -> int | None:
 
 def _whose(note: ScannedNote, start: int, tail: int) -> Whose:
     first, _ = note.sentence(start)
-    before = note.text[max(first, start - 60) : start]
+    others, goes_on, past = _led_by(note.text[max(first, start - 60) : start])
+    others = others or is_born_to(note, first, start)
+    if others or not belongs_to_patient(note, start, tail) or (goes_on and _after_kin(note, first)):
+        return "other"
+    return "past" if past or _THEN.match(note.text, tail) else "patient"
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _led_by(before: str) -> tuple[bool, bool, bool]:
+    """Whether the words before an age say that it is another's, go on about who was named, say that it is past."""
     kin = _KIN_OF.search(before)
-    if (
-        not belongs_to_patient(note, start, tail)
-        or _SHORT_KIN.search(before)
-        or (kin and kin.group("kin").lower() in RELATIVES)
-    ):
-        return "other"
-    if _RANGE_BEFORE.search(before) or (_GOES_ON.fullmatch(before) and _after_kin(note, first)):
-        return "other"
-    return "past" if _PAST.search(before) or _THEN.match(note.text, tail) else "patient"
+    others = (
+        _SHORT_KIN.search(before) or (kin and kin.group("kin").lower() in RELATIVES) or _RANGE_BEFORE.search(before)
+    )
+    return bool(others), _GOES_ON.fullmatch(before) is not None, _PAST.search(before) is not None
 
 
 def _after_kin(note: ScannedNote, first: int) -> bool:
@@ -276,7 +279,8 @@ def _is_person(note: ScannedNote, match: re.Match[str], value: int | None) -> bo
         return right and left and not opens
     if text[match.end("number")] not in "MF/":
         return right or (left and not opens) or (opens and text[end : min(last, end + 2)].strip() in (".", ",", ""))
-    return left or right
+    first_words = start < _FIRST_WORDS and value is not None and _SIZES < value < _FEVER
+    return left or right or (first_words and text[end : end + 1] == " " and not _PAST.search(before))
 
 
 def _led(note: ScannedNote) -> list[Age]:
@@ -284,10 +288,10 @@ def _led(note: ScannedNote) -> list[Age]:
     ages: list[Age] = []
     for hit in note.hits("letter"):
         match = _LETTER_FIRST.match(note.text, hit.start)
-        if match is None or not _STRONG_RIGHT.match(note.text, match.end()):
+        listed = match and hit.start < _FIRST_WORDS and note.text[match.end() : match.end() + 1] == ","
+        if match is None or not (listed or _STRONG_RIGHT.match(note.text, match.end())):
             continue
-        first, _ = note.sentence(hit.start)
-        before = note.text[max(first, hit.start - 40) : hit.start]
+        before = note.text[max(note.sentence(hit.start)[0], hit.start - 40) : hit.start]
         if not before.strip(" \t\n-*•#") or _STRONG_LEFT.search(before):
             start, end = match.span("number")
             whose = _whose(note, hit.start, match.end())
@@ -330,8 +334,8 @@ def _spelled(note: ScannedNote) -> list[Age]:
         if match is None or unit is None:
             continue
         start, end = match.span("number")
-        value = _value(match.group("number"))
-        ages.append(Age(start, end, unit.end(), value, "words", _whose(note, start, unit.end())))
+        whose = _whose(note, start, unit.end())
+        ages.append(Age(start, end, unit.end(), _value(match.group("number")), "words", whose))
     return ages
 
 
@@ -373,32 +377,37 @@ def _scored(note: ScannedNote, hit: Hit) -> re.Match[str] | None:
 def _said(note: ScannedNote) -> list[Age]:
     """She is 63. The patient is 63 and lives alone. Patient is male, 63."""
     ages: list[Age] = []
-    patterns = (("subject", _IS_NUMBER), ("patient", _IS_NUMBER), ("noun", _AFTER_NOUN), ("title", _AFTER_NAME))
+    patterns = (
+        ("subject", _IS_NUMBER),
+        ("patient", _IS_NUMBER),
+        ("patient", _AFTER_PATIENT),
+        ("noun", _AFTER_NOUN),
+        ("title", _AFTER_NAME),
+    )
     for tag, pattern in patterns:
         for hit in note.hits(tag):
             match = pattern.match(note.text, hit.end)
             if match and (tag != "title" or note.text[hit.start : hit.end].istitle()):
                 start, end = match.span("number")
-                value = _value(match.group("number"))
-                ages.append(Age(start, end, end, value, "digits", _whose(note, hit.start, end)))
+                whose: Whose = "other" if tag == "subject" and _follows_kin(note, hit) else _whose(note, hit.start, end)
+                ages.append(Age(start, end, end, _value(match.group("number")), "digits", whose))
     return ages
+
+
+def _follows_kin(note: ScannedNote, hit: Hit) -> bool:
+    """Whether "he is 38" may be about a relative before it in the sentence: "father's echo is pending - he's 38"."""
+    first, _ = note.sentence(hit.start)
+    gender = "male" if hit.word == "he" else "female"
+    near = (one for one in note.hits("people") if first <= one.start < hit.start)
+    return any(GENDER_OF_KIN.get(one.word, gender) == gender for one in near)
 
 
 def _decades(note: ScannedNote) -> list[Age]:
     ages: list[Age] = []
-    text = note.text
-    for hit in note.hits("decade"):
-        before = text[hit.start - 1 : hit.start]
-        if hit.word == "s" and not before.isdigit() and before not in "'’":
-            continue
-        opening = _OPENS_WITH_DECADE.match(text, note.opening(hit.start))
-        for match in (*_DECADE.finditer(text, max(0, hit.start - 50), hit.end), *([opening] if opening else ())):
-            if match.end("number") == hit.end:
-                start, end = match.span("number")
-                whose = _whose(note, match.start(), end)
-                if whose == "patient" and match.groupdict().get("then"):
-                    whose = "past"
-                ages.append(Age(start, end, end, _value(match.group("number")), "decade", whose))
+    for first, (start, end), past in told_decades(note):
+        whose = _whose(note, first, end)
+        whose = "past" if whose == "patient" and past else whose
+        ages.append(Age(start, end, end, _value(note.text[start:end]), "decade", whose))
     return ages
 
 

@@ -8,7 +8,7 @@ a full stop with a comma ends a sentence.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from collections.abc import Iterator
 
 from palpate.perturb.characteristics.reading import people
 
@@ -29,16 +29,19 @@ _KNOWN = (
 _LONG_TITLE = r"[A-Z]{3,}(?:[ ](?:OF|AND|[A-Z]{3,}))+"
 """Capitals that are a heading even without punctuation before them: "no cough PHYSICAL EXAMINATION: clear"."""
 _BREAK = re.compile(
-    r"(?=[.!?;\n, \t])(?:"  # what a break starts with: all other letters are passed over at once
-    r"[.!?]+[\"')\]]*(?=\s|,)|;|\n[ \t]*\n"
-    r"|\n(?=[ \t]*(?:[-*•#–—→]|\d{1,2}[.)][ \t]|[A-Z][A-Za-z/&() -]{1,40}:|[A-Z][A-Z /&-]{3,45}[ \t]*\n))"
-    rf"|,(?=[ \t]*{_CAPITALS}:)|[ \t](?={_LONG_TITLE}:))"
+    r"[.!?;\n](?:"  # what a break starts with: all other letters are passed over at once
+    r"(?<=[.!?])[.!?]*[\"')\]]*(?=[\s,])|(?<=;)|(?<=\n)[ \t]*\n"
+    r"|(?<=\n)(?=[ \t]*(?:[-*•#–—→]|\d{1,2}[.)][ \t]|[A-Z][A-Za-z/&() -]{1,40}:|[A-Z][A-Z /&-]{3,45}[ \t]*\n)))"
 )
+_COMMA_BREAK = re.compile(rf",[ \t]*{_CAPITALS}:")
+_BEFORE_LONG_TITLE = re.compile(rf"[ \t](?={_LONG_TITLE}:)")
+_CAPITALS_END = re.compile(r":(?<=[A-Z]{2}:)")
 _TITLE = re.compile(rf"[ \t,]*(?P<title>{_CAPITALS}):(?P<open>[ \t]*,|[ \t]*(?=[A-Z][a-z]))?")
 _NO_END = frozenset(
     ["mr", "mrs", "ms", "dr", "vs", "pt", "st", "y", "o", "yr", "yrs", "hx", "approx", "jr", "prof", "no", "fl", "wk"]
 )
 """A full stop after these does not end a sentence."""
+_LONGEST = max(map(len, _NO_END))
 _NEXT = re.compile(
     r"(?:He|She|They|His|Her|Their|The|This|Has|Had|Lives|Pt|Patient|Mother|Father|Wife|Husband|Son|Daughter)\b"
 )
@@ -59,34 +62,31 @@ _HEADING = re.compile(
 )
 
 
-class SentenceBreaks:
+def sentence_starts(text: str) -> list[int]:
     """Where the sentences (list items, lines after a heading) of a text begin."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._starts = _sentence_starts(text)
-
-    def number(self, position: int) -> int:
-        """The number of the sentence around a position."""
-        return bisect_right(self._starts, position) - 1
-
-    def span(self, position: int) -> tuple[int, int]:
-        """Where the sentence around a position starts and ends."""
-        k = bisect_right(self._starts, position)
-        return self._starts[k - 1], self._starts[k] if k < len(self._starts) else len(self._text)
-
-
-def _sentence_starts(text: str) -> list[int]:
     starts = [0, *_after_title(text, 0)]
     small = text.islower()
-    for match in _BREAK.finditer(text):
-        end = match.end()
-        if text[match.start()] == "." and not _ends(text, match.start(), end, small=small):
+    breaks = [match.span() for match in _BREAK.finditer(text)]
+    if ":" in text:
+        commas = [(match.start(), match.start() + 1) for match in _COMMA_BREAK.finditer(text)]
+        breaks = sorted([*breaks, *commas, *_before_long_titles(text)])
+    for start, end in breaks:
+        first = text[start]
+        if first == "." and not _ends(text, start, end, small=small):
             continue
         starts.append(end)
-        if text[match.start()] != "\n":
+        if first != "\n":
             starts += _after_title(text, end)
     return starts
+
+
+def _before_long_titles(text: str) -> Iterator[tuple[int, int]]:
+    """The blanks before long titles: looked for only before a colon after capitals, on its line."""
+    past = 0
+    for colon in _CAPITALS_END.finditer(text):
+        first = max(past, text.rfind("\n", past, colon.start()) + 1)
+        yield from (match.span() for match in _BEFORE_LONG_TITLE.finditer(text, first, colon.end()))
+        past = colon.end()
 
 
 def _after_title(text: str, start: int) -> list[int]:
@@ -100,10 +100,7 @@ def _after_title(text: str, start: int) -> list[int]:
 
 def _ends(text: str, dot: int, after: int, *, small: bool) -> bool:
     """Whether a full stop ends a sentence; in a text without capitals (`small`) what follows does not tell."""
-    start = dot
-    while start > 0 and text[start - 1].isalpha():
-        start -= 1
-    word = text[start:dot].lower()
+    word = _last_word(text[max(0, dot - _LONGEST - 1) : dot]).lower()
     listed = text[after : after + 1] == ","
     while after < len(text) and (text[after].isspace() or text[after] == ","):
         after += 1
@@ -112,6 +109,17 @@ def _ends(text: str, dot: int, after: int, *, small: bool) -> bool:
     if listed and len(word) == 1:
         return False  # "p.o. b.i.d., Lasix"
     return after >= len(text) or not text[after].islower() or (small and len(word) != 1)
+
+
+def _last_word(text: str) -> str:
+    """The letters that a text ends with."""
+    word = text[text.rfind(" ") + 1 :]
+    if word.isalpha():
+        return word
+    start = len(text)
+    while start > 0 and text[start - 1].isalpha():
+        start -= 1
+    return text[start:]
 
 
 def opens_family_section(text: str, start: int, end: int) -> bool:

@@ -11,6 +11,22 @@ from palpate.perturb.characteristics.grammar import ONES, TENS
 from palpate.perturb.characteristics.reading import ScannedNote
 from palpate.perturb.characteristics.reading.people import PERSON, RELATIVES, belongs_to_patient, has_other_subject
 
+DECADES = (*(word[:-1] + "ies" for word in TENS), "teens")
+_TEN = rf"(?:\d0['’]?s|{'|'.join(DECADES)})"
+_DECADE = re.compile(
+    rf"(?:\b(?:{PERSON}|is|was)\s+in\s+(?:his|her|their)\s+"
+    rf"(?P<number>(?:(?:early|mid|late)[\s-]+(?:to[\s-](?:mid|late)[\s-]+)?)?{_TEN})|"
+    rf"\b(?:{PERSON}|(?-i:[MF]))\s*,\s*(?P<listed>(?:early|mid|late)[\s-]+{_TEN}))\b",
+    re.IGNORECASE,
+)
+""" "A man in his 60s", "gentleman, late 70s"."""
+_OPENS_WITH_DECADE = re.compile(
+    rf"In\s+(?:his|her|their)\s+(?P<number>(?:(?:early|mid|late)[\s-]+)?{_TEN})\b"
+    r"(?:(?P<then>,?\s+(?:he|she|they|pt|the\s+patient)\s+(?:had|was|underwent|developed|suffered|began|started)\b)|"
+    r"(?=\s*[.;]|,?\s+(?:lives|living|with|who|known|here|c/o|retired|single|married|widow\w*|presents?|presented|seen)\b))",
+    re.IGNORECASE,
+)
+""" "In her 60s, lives alone", unlike "In her 60s she had a stroke"."""
 _BARE = re.compile(
     r"\s+(?:about\s+|around\s+|approximately\s+|~\s?)?(?P<number>[1-8]\d)(?P<unit>\s?y(?:rs?|o)?)?"
     r"(?=\s*(?:[.,;)\n](?!\d)|$|(?:and|with|due|from|after|for|when|because|but|while)\b))"
@@ -78,6 +94,13 @@ _INFANT_ALONE = re.compile(
     re.IGNORECASE,
 )
 """ "The patient is an 11-month-old with cough"."""
+_NEWBORN_OPENS = re.compile(
+    r"\W*(?:[A-Z][A-Za-z ]{1,24}:\s*)?(?:(?:An?|This|The)\s+)?(?:[\w.-]+\s+){0,4}?(?:male|female)\s+"
+    r"(?:newborn|neonate|infant)\b"
+)
+""" "A male newborn delivered at 34 weeks"."""
+_BABY = re.compile(r"(?:^|[.:\n]\s*)Baby\s+(?:boy|girl)\s+(?:of\s+)?[A-Z][a-z]+,")
+""" "Newborn discharge. Baby girl Ruiz, 39 weeks"."""
 _YEARS_TOO = re.compile(r"years?[\s,-]+(?:and\s+)?$", re.IGNORECASE)
 """A child of 5 years and 4 months is no infant."""
 _DECADES = ("septuagenarian", "octogenarian", "nonagenarian", "sexagenarian", "centenarian", "teenage", "teenager")
@@ -98,6 +121,22 @@ def bare_past_ages(note: ScannedNote) -> Iterator[tuple[int, int]]:
         aged = match.group("unit") and hit.word == "at"
         if (aged or _EVENT.search(text, low, hit.start)) and not _MEASURED.search(text, low, hit.start):
             yield match.span("number")
+
+
+def told_decades(note: ScannedNote) -> Iterator[tuple[int, tuple[int, int], bool]]:
+    """Decades of a life: where the statement starts, the span of the decade, and whether it is told as past."""
+    text = note.text
+    for hit in note.hits("decade"):
+        before = text[hit.start - 1 : hit.start]
+        if hit.word == "s" and not before.isdigit() and before not in "'’":
+            continue
+        opening = _OPENS_WITH_DECADE.match(text, note.opening(hit.start))
+        if opening and opening.end("number") == hit.end:
+            yield opening.start(), opening.span("number"), opening.group("then") is not None
+        for match in _DECADE.finditer(text, max(0, hit.start - 50), hit.end):
+            span = match.span("number" if match.group("number") else "listed")
+            if span[1] == hit.end:
+                yield match.start(), span, False
 
 
 def tells_age_vaguely(note: ScannedNote) -> bool:
@@ -137,4 +176,4 @@ def speaks_of_infant(note: ScannedNote) -> bool:
             continue
         if not note.in_family(hit.start) and not has_other_subject(note, match.start(), people=RELATIVES):
             return True
-    return False
+    return _NEWBORN_OPENS.match(note.text, 0, 90) is not None or _BABY.search(note.text, 0, 90) is not None

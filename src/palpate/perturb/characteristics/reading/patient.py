@@ -7,14 +7,14 @@ is no noun ("White 63M", "White 63 year old with asthma").
 from __future__ import annotations
 
 import re
-from functools import cache, cached_property
+from functools import cache, lru_cache
 from typing import Literal, NamedTuple
 
 from palpate.perturb.characteristics.definitions import built_in
-from palpate.perturb.characteristics.reading import Hit, ScannedNote
+from palpate.perturb.characteristics.reading import Hit, ScannedNote, lazy
 from palpate.perturb.characteristics.reading.ages import Age, find_ages
 from palpate.perturb.characteristics.reading.past_ages import speaks_of_infant
-from palpate.perturb.characteristics.reading.people import NOUNS, belongs_to_patient
+from palpate.perturb.characteristics.reading.people import NOUNS, REMEMBERED, belongs_to_patient
 
 _STOP = (
     r"(?!(?:with|who|whom|presents|presenting|presented|is|was|has|had|history|hx|status|and|or(?!\s+(?-i:[A-Z]))|admitted|transferred|found|here|"
@@ -66,6 +66,11 @@ _CASE_OF = re.compile(
 """ "We report on a case of a female patient"."""
 _PROPER = re.compile(r"[A-Z][a-z]+\s+(?:of|for)\s+(?:the\s+)?[A-Z]")
 """A name: "Our Lady of Mercy"."""
+POSSESSED = re.compile(
+    r"\b(?:his|her|their|my|our)\s+(?:(?:oldest|eldest|youngest|older|younger|little|baby|middle|first|second|other|own|two|three|\d+)\s+)*$",
+    re.IGNORECASE,
+)
+""" "Her oldest girl interprets"."""
 _HEADED = re.compile(r"\b(?:sex|gender)[\s/:=]*$", re.IGNORECASE)
 _TRANSGENDER = re.compile(r"\btrans(?:gender(?:ed)?)?\s+$", re.IGNORECASE)
 _SAID = re.compile(r"\b(?:is|was|now|currently|turned|about|approximately)\s+$", re.IGNORECASE)
@@ -73,11 +78,19 @@ _THERE = re.compile(r"\bthere\s+(?:is|was)\s+(?:an?\s+|another\s+)?(?:[\w-]+\s+)
 _OPENS = re.compile(r"[^A-Za-z]*(?:[A-Za-z-]+[\s,]+){0,3}")
 _EXAM = re.compile(r"\b(?:exam|examination|general|gen|appearance|constitutional|const)\b[^.;]{0,45}$", re.IGNORECASE)
 _THIS = re.compile(r"\b(?:this|is an?|was an?|I['’]m an?|I am an?)\s+(?:[\w,-]+\s+){0,5}$", re.IGNORECASE)
-_INFANT_NEAR = re.compile(r"\b(?:infant|baby|newborn|neonate|old)[\s,]+(?:[A-Za-z-]+\s+){0,2}$", re.IGNORECASE)
+_INFANT_NEAR = re.compile(
+    r"\b(?:infant|baby|newborn|neonate|(?<!year[\s-])(?<!yr[\s-])old)[\s,]+(?:[A-Za-z-]+\s+){0,2}$", re.IGNORECASE
+)
+_MOTHER = 12
+_NEWBORN = frozenset(["boy", "girl", "male", "female"])
+_WEIGHED = re.compile(
+    r"[,:]?\s+(?:infant\s+|\(?(?:wt|weight|BW)\s*:?\s*)?(?:\d{3,4}\s?g(?:m|ms|rams)?\b|[1-5]\.\d+\s?kg\b|\d{1,2}\s?(?:lbs?|pounds)\b|apgars?\b)",
+    re.IGNORECASE,
+)
 _INFANT_NEXT = re.compile(r"\s+(?:infant|baby|newborn|neonate|twin)\b", re.IGNORECASE)
 NOT_A_PERSON = re.compile(
-    _NAMES_DISEASE
-    + r"|[\s-]+(?:gen|genital|genitalia|external|partners?|condoms?|factor|hormones?|connector|adapter|luer|nurses?|"
+    _NAMES_DISEASE + r"|['’]s\s+voice\b"
+    r"|[\s-]+(?:gen|genital|genitalia|external|partners?|condoms?|factor|hormones?|connector|adapter|luer|nurses?|"
     r"chaperones?|providers?|physicians?|doctors?|residents?|aides?|driver|officers?|roommates?|friends?|relatives?|visitors?|callers?|"
     r"bystanders?|catheter|infant|newborn|fetus|neonate|baby|donor|pseudohermaphroditism|sex|gender|staff|urethra|ducts?|"
     r"in\s+the\s+(?:next|other|adjacent)|next\s+(?:door|to)|(?:who|that)\s+(?:hit|assaulted|attacked|stabbed|shot|robbed|raped|"
@@ -118,17 +131,17 @@ class DescribedPatient:
     def __init__(self, note: ScannedNote) -> None:
         self.note = note
 
-    @cached_property
+    @lazy
     def ages(self) -> list[Age]:
         """All ages of the note."""
         return find_ages(self.note)
 
-    @cached_property
+    @lazy
     def descriptions(self) -> list[Description]:
         """The phrases with an age, in order."""
         return [self._with_age(age) for age in self.own_ages if age.style != "decade"]
 
-    @cached_property
+    @lazy
     def _years(self) -> int | None:
         """The first age that is surely the patient's; a bare "(age 60)" counts if there is no other."""
         told = [
@@ -144,17 +157,17 @@ class DescribedPatient:
             return True
         return abs(age.value - self._years) <= _CLOSE
 
-    @cached_property
+    @lazy
     def own_ages(self) -> list[Age]:
         """The patient's present age, wherever it is stated."""
         return [age for age in self.ages if self._is_own(age)]
 
-    @cached_property
+    @lazy
     def odd_ages(self) -> list[Age]:
         """Ages that look like the patient's but differ from the first of them."""
         return [age for age in self.ages if age.whose == "patient" and age.trust > 1 and not self._is_own(age)]
 
-    @cached_property
+    @lazy
     def past_ages(self) -> list[int]:
         """The ages that the patient is said to have had."""
         loose = (age for age in self.ages if age.whose == "patient" and age.trust < 2 and not self._is_own(age))
@@ -168,22 +181,28 @@ class DescribedPatient:
             return False
         return any(self._with_age(age).noun for age in self.odd_ages)
 
-    @cached_property
+    @lazy
     def plain_nouns(self) -> list[Hit]:
         """Nouns without an age that seem to be the patient's: "frail woman in NAD"."""
         return [hit for hit, whose in self._other_nouns if whose == "patient"]
 
-    @cached_property
+    @lazy
     def unclear_nouns(self) -> list[Hit]:
         """Nouns of which nothing shows whether they are the patient's or somebody else's."""
         return [hit for hit, whose in self._other_nouns if whose == "unclear"]
 
-    @cached_property
+    @lazy
     def _other_nouns(self) -> list[tuple[Hit, Literal["patient", "other", "unclear"]]]:
         taken = {description.noun[0] for description in self.descriptions if description.noun}
-        return [(hit, self._whose(hit)) for hit in self.note.hits("noun") if hit.start not in taken]
+        mothers = self._years is not None and self._years >= _MOTHER
+        found = [hit for hit in self.note.hits("noun") if hit.start not in taken]
+        return [(hit, "other" if mothers and self._is_weighed(hit) else self._whose(hit)) for hit in found]
 
-    @cached_property
+    def _is_weighed(self, hit: Hit) -> bool:
+        """Whether a noun is a newborn's: "Boy, 3450 g, Apgars 9/9"."""
+        return hit.word in _NEWBORN and _WEIGHED.match(self.note.text, hit.end) is not None
+
+    @lazy
     def places(self) -> list[Description]:
         """Where a mention is inserted: at every phrase with an age that introduces the patient, or one plain noun."""
         told = {d.place: d for d in reversed(self.descriptions) if d.age and not d.age.labelled and self._is_phrase(d)}
@@ -200,7 +219,7 @@ class DescribedPatient:
             return True
         return age.tail > age.end and not _SAID.search(self.note.text, max(0, age.start - 12), age.start)
 
-    @cached_property
+    @lazy
     def race_letters(self) -> list[tuple[int, int]]:
         """The W of "63 yo WF", the AA of "AAM", and the "W/" of "W/F"."""
         return [(d.place, d.noun[0]) for d in self.descriptions if d.noun and self._has_race(d)]
@@ -213,7 +232,7 @@ class DescribedPatient:
         between = text[description.place : description.noun[0]]
         return between.rstrip("/ ").isalpha() and not _PREFIX.match(text, description.place)
 
-    @cached_property
+    @lazy
     def _noun_starts(self) -> frozenset[int]:
         described = {
             d.place if self._has_race(d) or _PREFIX.match(self.note.text, d.place) else d.noun[0]
@@ -277,12 +296,12 @@ class DescribedPatient:
             for d in self.descriptions
         )
 
-    @cached_property
+    @lazy
     def is_infant(self) -> bool:
         """Whether the note is about a newborn or an infant."""
         return not self.descriptions and speaks_of_infant(self.note)
 
-    @cached_property
+    @lazy
     def is_child(self) -> bool:
         """Whether the note is about a child: by age, or by "boy" and "girl"."""
         years = self._years
@@ -293,6 +312,8 @@ class DescribedPatient:
     def _is_newborn(self, hit: Hit) -> bool:
         """ "Male infant", "infant female", "baby girl" in a note about an infant."""
         text = self.note.text
+        if hit.word not in _NEWBORN:
+            return False
         return bool(_INFANT_NEAR.search(text, max(0, hit.start - 36), hit.start) or _INFANT_NEXT.match(text, hit.end))
 
     def _with_age(self, age: Age) -> Description:
@@ -335,14 +356,23 @@ class DescribedPatient:
             return "other"
         first, _ = note.sentence(hit.start)
         before = text[max(first, hit.start - 60) : hit.start]
-        if _HEADED.search(before) or _THERE.search(before) or before.endswith("% "):
+        told, introduced = _led_by(before)
+        if told or _PROPER.match(text, hit.start):
+            return told or "other"
+        if introduced == "somebody":
             return "other"
-        if _EXAM.search(before) or _THIS.search(before) or _CASE_OF.search(before):
-            return "patient"
-        if _PROPER.match(text, hit.start):
-            return "other"
-        if _SOMEBODY.search(before):
-            return "other"
-        if _INTRODUCES.search(before) or (first >= hit.start - 60 and _OPENS.fullmatch(before)):
+        if introduced == "patient" or (first >= hit.start - 60 and _OPENS.fullmatch(before)):
             return "patient"
         return "unclear"
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _led_by(before: str) -> tuple[Literal["patient", "other"] | None, Literal["patient", "somebody"] | None]:
+    """Whose a noun is by the words before it; then, if it is no proper name, whom they introduce."""
+    if _HEADED.search(before) or POSSESSED.search(before) or _THERE.search(before) or before.endswith("% "):
+        return "other", None
+    if _EXAM.search(before) or _THIS.search(before) or _CASE_OF.search(before):
+        return "patient", None
+    if _SOMEBODY.search(before):
+        return None, "somebody"
+    return None, "patient" if _INTRODUCES.search(before) else None

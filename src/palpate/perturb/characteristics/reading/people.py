@@ -9,11 +9,14 @@ subject before it in the same sentence ("mother is 82yo and obese"). A relative 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from palpate.perturb.characteristics.reading import ScannedNote
 
+REMEMBERED = 4096
+"""How many answers about the words beside a position are kept: a note is read a dozen times, altered and not."""
 _MALE = (
     "father dad daddy stepfather grandfather grandpa brother stepbrother son stepson grandson uncle nephew husband "
     "boyfriend"
@@ -67,6 +70,20 @@ _NAMED_SO = re.compile(r"\b(?:Mr|Mrs|Ms|Miss)\.?[ \t]+(?:[A-Z][\w-]*[ \t]+)?$")
 """A made-up name: "Mr. Sample Patient"."""
 
 
+_BORN_TO = re.compile(
+    r"\b(?:born|delivered)\s+(?:\w+\s+){0,6}?to\s+(?:an?|the|this)?\s*(?:[\w-]+\s+){0,6}$|"
+    r"\b(?:(?:born|delivered)\b[^.;]*\b(?:to|by)|(?:infant|newborn|neonate|baby)(?:\s+(?:boy|girl))?\s+of)"
+    r"\s+an?\s+(?:[\w/+>-]+\s+){0,6}$",
+    re.IGNORECASE,
+)
+""" "Born by C-section to a 28-year-old woman", "infant of a 28-year-old primigravida"."""
+
+
+def is_born_to(note: ScannedNote, first: int, start: int) -> bool:
+    """Whether what starts here is a newborn's mother; `first` is where the sentence begins."""
+    return _BORN_TO.search(note.text, max(first, start - 160), start) is not None
+
+
 def means_patient(text: str, start: int, end: int) -> bool:
     """Whether a word is the patient: "PT" may be a prothrombin time or physical therapy, "Patient" a made-up name."""
     if text[start:end] == "Patient":
@@ -110,9 +127,6 @@ _AND_GOES_ON = re.compile(
 )
 """In "she has three children and is a widow", the widow is she."""
 _PATIENT_AGAIN = re.compile(r"\b(?:patient|pt|who presents|mr|mrs|ms)\b", re.IGNORECASE)
-_BORN_TO = re.compile(
-    r"\b(?:born|delivered)\s+(?:\w+\s+){0,6}?to\s+(?:an?|the|this)?\s*(?:[\w-]+\s+){0,6}$", re.IGNORECASE
-)
 _OF_OTHERS = re.compile(
     r"\b(?:donor|fetal|another|unrelated|fetus)\s+(?:\w+\s+){0,2}$|\b(?:same|other|opposite)\s+$", re.IGNORECASE
 )
@@ -125,7 +139,8 @@ _CHILD_WHO_IS_ILL = re.compile(
 )
 """ "We report a 10-year-old child", unlike "she has a 10-year-old child"."""
 _WARD = re.compile(r"(?:['’]s)?\s+(?:hospital|clinic|ward|emergency)\b", re.IGNORECASE)
-_IN_A = re.compile(r"\bin\s+an?\s+(?:\w+\s+)?$", re.IGNORECASE)
+_IN_A = re.compile(r"\bin\s+an?\s+(?:\w+\s+)?$|\bwell[\s-]+$", re.IGNORECASE)
+""" "In a child", "well child visit"."""
 
 
 def belongs_to_patient(note: ScannedNote, start: int, end: int) -> bool:
@@ -133,16 +148,27 @@ def belongs_to_patient(note: ScannedNote, start: int, end: int) -> bool:
     text = note.text
     if note.in_family(start):
         return False
-    head = _HEAD.match(text, end, min(len(text), end + 60))
+    head = _head(text[end : end + 60])
     first, _ = note.sentence(start)
-    if head is not None and note.sentence_number(head.end()) == note.sentence_number(start):
-        child = head.group().lower().endswith("child") and _CHILD_WHO_IS_ILL.search(text, max(first, start - 50), start)
+    if head is not None and note.sentence_number(end + len(head)) == note.sentence_number(start):
+        child = head.lower().endswith("child") and _CHILD_WHO_IS_ILL.search(text, max(first, start - 50), start)
         if not child:
             return False
-    before = text[max(first, start - 60) : start]
-    if _BORN_TO.search(before) or _OF_OTHERS.search(before):
+    if _is_of_others(text[max(first, start - 60) : start]):
         return False
     return not has_other_subject(note, start)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _head(after: str) -> str | None:
+    """What follows a description up to a relative or a donor who is its head noun, if one is."""
+    head = _HEAD.match(after)
+    return head.group() if head else None
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _is_of_others(before: str) -> bool:
+    return bool(_BORN_TO.search(before) or _OF_OTHERS.search(before))
 
 
 def is_had(text: str, start: int) -> bool:

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cached_property
 
 from palpate.cases.edits import Edit
 from palpate.perturb.characteristics.definitions import CharacteristicGroup, Definition
 from palpate.perturb.characteristics.grammar import with_articles
 from palpate.perturb.characteristics.outcomes import KEPT, NO_MENTION, Contradictory, EditOutcome, Mention, skipped
-from palpate.perturb.characteristics.reading import Hit
+from palpate.perturb.characteristics.reading import Hit, lazy
 from palpate.perturb.characteristics.reading.patient import DescribedPatient
 from palpate.perturb.characteristics.reading.people import belongs_to_patient, has_other_subject
 from palpate.perturb.characteristics.wording import contexts
 from palpate.perturb.characteristics.wording.dwellings import WORDS, dwellings, place_of
 from palpate.perturb.characteristics.wording.found import Form, FoundWords, WordedMention, form_pattern
+from palpate.perturb.characteristics.wording.headers import HeaderReader
 from palpate.perturb.characteristics.wording.measures import measure_words
 from palpate.perturb.characteristics.wording.origins import OriginReader
 from palpate.perturb.characteristics.wording.removing import removed
@@ -54,11 +54,11 @@ class WordedCharacteristic:
         """The names of its groups."""
         return tuple(group.name for group in self.definition.groups)
 
-    @cached_property
+    @lazy
     def _by_name(self) -> dict[str, CharacteristicGroup]:
         return {group.name: group for group in self.definition.groups}
 
-    @cached_property
+    @lazy
     def _forms(self) -> dict[str, list[Form]]:
         """The forms to look for, by first word, longest first."""
         definition = self.definition
@@ -78,32 +78,13 @@ class WordedCharacteristic:
             forms_of.setdefault(re.match(r"[A-Za-z]+", form).group().lower(), []).append(entry)  # type: ignore[union-attr]
         return forms_of
 
-    @cached_property
+    @lazy
     def _origins(self) -> OriginReader:
         return OriginReader(self.definition.origins)
 
-    @cached_property
-    def _header(self) -> re.Pattern[str] | None:
-        values = {form.lower(): None for g in self._all_groups() for form in g.forms.get("header", ())}
-        if not self.definition.headers or not values:
-            return None
-        labels = "|".join(re.escape(label) for label in sorted(self.definition.headers, key=len, reverse=True))
-        options = "|".join(re.escape(value) for value in sorted(values, key=len, reverse=True))
-        return re.compile(
-            rf"(?:{labels})[ \t]*:[ \t]*(?P<not>(?:not|non)[ \t-]+)?(?P<value>{options})(?![\w])"
-            r"(?P<more>\s?/\s?\w|[ \t](?:and|plus|&|\+)[ \t])?",
-            re.IGNORECASE,
-        )
-
-    @cached_property
-    def _more(self) -> re.Pattern[str] | None:
-        """Another group right after a phrase: "has Medicare and Medicaid"."""
-        words = sorted({form for g in self._all_groups() for form in g.forms.get("header", ())}, key=len, reverse=True)
-        options = "|".join(map(re.escape, words))
-        return re.compile(rf"\s*(?:/|&|,?\s+(?:and|or|plus)\s)\s*(?:{options})\b", re.IGNORECASE) if words else None
-
-    def _all_groups(self) -> tuple[CharacteristicGroup, ...]:
-        return (*self.definition.groups, *([self.definition.other] if self.definition.other else []))
+    @lazy
+    def _headers(self) -> HeaderReader:
+        return HeaderReader(self.definition)
 
     def triggers(self) -> dict[str, tuple[str, ...]]:
         """The words to scan for, by tag."""
@@ -121,7 +102,23 @@ class WordedCharacteristic:
     def find(self, patient: DescribedPatient) -> FoundWords:
         """Everything that the note says about the characteristic."""
         found = FoundWords(patient)
-        note = patient.note
+        self._find_words(found)
+        self._find_signs(found)
+        self._settle(found)
+        return found
+
+    def reread(self, patient: DescribedPatient) -> FoundWords:
+        """What the note says, without what only shows a group if no word does."""
+        found = FoundWords(patient)
+        self._find_words(found)
+        if self.definition.wording or not found.places:
+            self._find_signs(found)
+        self._settle(found)
+        return found
+
+    def _find_words(self, found: FoundWords) -> None:
+        """The headers, places of living, forms and letters."""
+        patient, note = found.patient, found.patient.note
         taken = [*self._find_headers(found), *self._find_dwellings(found)]
         past = 0
         for hit in note.hits(f"{self.name}:word"):
@@ -131,6 +128,10 @@ class WordedCharacteristic:
             letters = ((s, e, note.text[s:e].rstrip("/ ").upper()) for s, e in patient.race_letters)
             found.places += [WordedMention(s, e, _LETTERS[word], "letters") for s, e, word in letters]
             found.mixed = patient.has_letters_before_age
+
+    def _find_signs(self, found: FoundWords) -> None:
+        """The patterns and origins."""
+        note = found.patient.note
         for group in self.definition.groups:
             self._find_patterns(found, group)
         for origin in self._origins.find(note, f"{self.name}:origin"):
@@ -139,6 +140,9 @@ class WordedCharacteristic:
             for name in set(self.groups) - set(origin.origin.fits):
                 if not self._by_name[name].is_empty:
                     found.origins.setdefault(name, origin.what)
+
+    def _settle(self, found: FoundWords) -> None:
+        """Sort what was found, and say which group it shows."""
         if self.definition.wording:
             found.rows = [row for _, row in sorted(zip(found.places, found.rows, strict=True))]
         found.places.sort()
@@ -146,13 +150,16 @@ class WordedCharacteristic:
         if not self.definition.wording:
             self._join(found)
         told = [place.group for place in (*found.places, *found.signs)]
-        silent = next((group.name for group in self.definition.groups if group.is_empty), None)
-        found.present = told[0] if told else None if self.definition.wording else silent
+        found.present = told[0] if told else None if self.definition.wording else self._silent
         if found.mixed or (self.definition.wording and len(set(told)) > 1):
             found.present = None
-        return found
 
-    @cached_property
+    @lazy
+    def _silent(self) -> str | None:
+        """The group of a note that says nothing."""
+        return next((group.name for group in self.definition.groups if group.is_empty), None)
+
+    @lazy
     def _dwellers(self) -> dict[str, str]:
         """The groups by the kind of place where they live."""
         told = ((group.name, group.forms.get("dwelling")) for group in self.definition.groups)
@@ -199,7 +206,7 @@ class WordedCharacteristic:
             found.mixed |= differ and (joint.group("mixes") is not None or None not in (last.group, place.group))
             joined[-1] = last._replace(end=place.end, group=last.group or place.group)
         for start, end, _, kind in joined:
-            if kind in ("phrase", "sentence") and self._more and self._more.match(text, end):
+            if kind in ("phrase", "sentence") and self._headers.goes_on(text, end):
                 found.mixed = True
             if kind == "adjective":
                 before, after = text[max(0, start - 2) : start], text[end : end + 2]
@@ -290,22 +297,15 @@ class WordedCharacteristic:
 
     def _find_headers(self, found: FoundWords) -> list[tuple[int, int]]:
         """Find the values of headers; returns their spans."""
-        header, note, taken = self._header, found.patient.note, list[tuple[int, int]]()
-        if header is None:
-            return taken
-        groups = {form.lower(): group for group in self._all_groups() for form in group.forms.get("header", ())}
-        for hit in note.hits(f"{self.name}:label"):
-            match = header.match(note.text, hit.start)
-            if match and match.span("value") not in taken and belongs_to_patient(note, match.start(), match.end()):
-                group = groups[match.group("value").lower()]
-                name = None if group is self.definition.other else group.name
-                start, end = match.span("value")
-                taken.append((start, end))
-                found.mixed |= match.group("more") is not None
-                if match.group("not"):
-                    found.denied |= {name} if name else set()
-                else:
-                    found.places.append(WordedMention(start, end, name, "header"))
+        taken: list[tuple[int, int]] = []
+        for match, name in self._headers.find(found.patient.note, f"{self.name}:label"):
+            start, end = match.span("value")
+            taken.append((start, end))
+            found.mixed |= match.group("more") is not None
+            if match.group("not"):
+                found.denied |= {name} if name else set()
+            else:
+                found.places.append(WordedMention(start, end, name, "header"))
         return taken
 
     def present(self, found: FoundWords) -> str | None:

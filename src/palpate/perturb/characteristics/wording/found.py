@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import NamedTuple
 
+from palpate.perturb.characteristics.reading import lazy
 from palpate.perturb.characteristics.reading.patient import DescribedPatient, Description
 from palpate.perturb.characteristics.wording.dwellings import Dwelling
 from palpate.perturb.characteristics.wording.measures import BodyMass, body_mass
@@ -50,12 +50,12 @@ class FoundWords:
     mixed: bool = False
     present: str | None = None
 
-    @cached_property
+    @lazy
     def open_places(self) -> list[Description]:
         """Where a mention may be added."""
         return mention_places(self.patient)
 
-    @cached_property
+    @lazy
     def mass(self) -> BodyMass | None:
         """The patient's body mass index, measured or bounded by the weight."""
         return body_mass(self.patient)

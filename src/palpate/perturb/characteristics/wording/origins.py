@@ -26,6 +26,8 @@ _LEADS = (
     "born", "raised", "grew", "native", "immigrated", "immigrating", "emigrated", "emigrating", "migrated", "moved",
     "came", "arrived", "originally", "immigrant", "refugee", "was", "from", "speaks", "language",
 )  # fmt: skip
+_SPEAKS = ("speaks", "language")
+_KINDS = ("a country of origin", "a language")
 _OWN = r"(?:his|her|their|the|patient['’]?s)"
 _FIRST = r"(?:native|first|primary|preferred|main)"
 
@@ -44,20 +46,32 @@ class OriginReader:
 
     def __init__(self, origins: tuple[Origin, ...]) -> None:
         self._rows = [(origin, _places(origin), _languages(origin)) for origin in origins]
-        names = {re.findall(r"[a-z]+", name.lower())[0] for origin in origins for name in origin.languages}
-        self.words = (*_LEADS, *sorted(names)) if origins else ()
+        self._asked: dict[str, list[tuple[Origin, str, re.Pattern[str]]]] = {}
+        self._names = {re.findall(r"[a-z]+", name.lower())[0] for origin in origins for name in origin.languages}
+        self.words = (*_LEADS, *sorted(self._names)) if origins else ()
 
     def find(self, note: ScannedNote, tag: str) -> Iterator[FoundOrigin]:
         """What the note says, in order of its words."""
         for hit in note.hits(tag):
-            for origin, places, languages in self._rows:
-                for what, pattern in (("a country of origin", places), ("a language", languages)):
-                    match = pattern.match(note.text, hit.start) if pattern else None
-                    if match is None or contexts.is_providers(note.text, match.end()):
-                        continue
-                    if belongs_to_patient(note, hit.start, match.end()) and not contexts.is_denied(note, *match.span()):
-                        born = match.group().lower().endswith("born")
-                        yield FoundOrigin(*match.span(), "a country of origin" if born else what, origin)
+            for origin, what, pattern in self._patterns_of(hit.word):
+                match = pattern.match(note.text, hit.start)
+                if match is None or contexts.is_providers(note.text, match.end()):
+                    continue
+                if belongs_to_patient(note, hit.start, match.end()) and not contexts.is_denied(note, *match.span()):
+                    born = match.group().lower().endswith("born")
+                    yield FoundOrigin(*match.span(), "a country of origin" if born else what, origin)
+
+    def _patterns_of(self, word: str) -> list[tuple[Origin, str, re.Pattern[str]]]:
+        """The patterns that a word may open: languages do not open with "born", nor places with "speaks"."""
+        if word not in self._asked:
+            leads, speaks = word not in _SPEAKS and word in _LEADS, word in _SPEAKS or word in self._names
+            self._asked[word] = [
+                (origin, what, pattern)
+                for origin, *patterns in self._rows
+                for what, opens, pattern in zip(_KINDS, (leads, speaks), patterns, strict=True)
+                if opens and pattern
+            ]
+        return self._asked[word]
 
 
 def _any(names: tuple[str, ...]) -> str:
