@@ -250,12 +250,12 @@ def fuzz(
             wrong = attempt(reader, content, Path(scratch))
             if wrong is not None and (reader.name, wrong) not in found:
                 found[reader.name, wrong] = content
-                print(f"FOUND {reader.name}: {wrong}", flush=True)
+                print(f"FOUND {reader.name}: {wrong}", file=sys.stderr, flush=True)
                 _keep(reader, content, keep)
             k += 1
             if k % 10_000 == 0:
                 used = f"{time.process_time():.0f} s of processor time, {_grown(before)} MB more"
-                print(f"{k:,} inputs, {time.monotonic() - began:.0f} s, {used}", flush=True)
+                print(f"{k:,} inputs, {time.monotonic() - began:.0f} s, {used}", file=sys.stderr, flush=True)
     findings = sorted(map(str, found)) + [
         f"memory grew by {grown} MB" for grown in [_grown(before)] if grown > MEGABYTES
     ]

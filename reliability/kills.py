@@ -11,6 +11,7 @@ import random
 import re
 import shutil
 import signal
+import sys
 import time
 from collections import Counter
 from contextlib import suppress
@@ -51,7 +52,7 @@ def kill_runs(n: int, *, way: str = "local", seed: int = 0, minutes: float = 600
                 shutil.copytree(folder, Path("build") / "different" / f"{way}{runs}", dirs_exist_ok=True)
             runs += 1
             so_far = f"{stages.total()} kills, {runs} runs, {differ} differences, {orphans} orphans"
-            print(f"{way}: {so_far}, {time.monotonic() - began:.0f} s: {dict(stages)}", flush=True)
+            print(f"{way}: {so_far}, {time.monotonic() - began:.0f} s: {dict(stages)}", file=sys.stderr, flush=True)
             shutil.rmtree(folder)
     counts = {"kills": stages.total(), "runs": runs, "differences": differ, "orphans": orphans}
     return {"way": way, **counts, "exit_codes": dict(codes), "killed_while": dict(stages)}

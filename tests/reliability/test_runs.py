@@ -21,7 +21,7 @@ def trial(*words: str) -> dict[str, Any]:
     command = [sys.executable, "-m", "reliability", *words]
     ran = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stdout[-2000:] + ran.stderr[-2000:]
-    found: dict[str, Any] = json.loads(ran.stdout[ran.stdout.index("{") :])
+    found: dict[str, Any] = json.loads(ran.stdout)
     return found
 
 
