@@ -11,6 +11,7 @@ from typing import Any
 from palpate.cases.edits import Edit
 from palpate.files import read_resource
 from palpate.perturb.characteristics.doubts import sexes
+from palpate.perturb.characteristics.doubts.doctors import is_doctors
 from palpate.perturb.characteristics.doubts.kin import MANY, is_parents, is_providers, left_child, left_role
 from palpate.perturb.characteristics.doubts.names import left_names
 from palpate.perturb.characteristics.doubts.places import AlteredTo
@@ -284,6 +285,8 @@ def _another_person(note: ScannedNote, base: str, edits: Sequence[Edit]) -> str 
             continue
         if hit.word in ("he", "she") and is_providers(note, hit):
             return f"'{note.text[hit.start : hit.end]}' of somebody who examines"
+        if is_doctors(note, hit):
+            return f"'{note.text[hit.start : hit.end]}' after a doctor"
         is_object = hit.word in ("him", "her") and changed[hit.start] in ("him", "her", "them")
         both = _BOTH.search(note.text, max(0, hit.start - 40), hit.start) if is_object else None
         if both and (both["who"].lower() == "he") == (hit.word == "him"):
