@@ -28,6 +28,11 @@ _LEADS = re.compile(
 """What goes before the doctor who is spoken of: "Subsequently, I asked our Dr. A"."""
 _PATIENTS_SENTENCE = re.compile(r"\W*(?:the\s+)?(?:patient|pt|he|she)\b", re.IGNORECASE)
 _JOINT = re.compile(r"(?:\b(?:so|and|but|then)|[,;])\s+$", re.IGNORECASE)
+_SAYS = re.compile(
+    r"\bDr\.?[ \t]+[A-Z]\w*(?:,[^.;,]{1,24},?)?[ \t]+(?:(?:has|had|then|also)[ \t]+)?"
+    r"(?:(?:stated|states|said|says|told\s+(?:me|us)|agreed|indicated|replied|promised)(?:[ \t]+that)?|as)[ \t]+$"
+)
+""" "Dr. A stated that he would ring the ward"; what follows tells of whom."""
 _AS_DOCTOR = re.compile(
     r"(?:['’]s|['’]ll)?\s+(?:\w+ly\s+|also\s+|then\s+|will\s+|would\s+|has\s+|is\s+|was\s+|had\s+|be\s+|have\s+)*(?:kindly|graciously|called|calls|"
     r"done\s+so|agreed\s+to\s+(?:see|take|accept|evaluate|perform|do|follow|assist)|planning\s+(?:for|on|to)|plans\s+to\s+(?:perform|do|see|take|"
@@ -67,6 +72,10 @@ def is_doctors(note: ScannedNote, pronoun: Hit) -> bool:
         return near is not None and _OWNS.match(note.text, pronoun.end) is not None
     if pronoun.word not in ("he", "she"):
         return False
+    if _SAYS.search(note.text, max(first, pronoun.start - 60), pronoun.start) and not _AS_PATIENT.match(
+        note.text, pronoun.end
+    ):
+        return True
     opens = not note.text[first : pronoun.start].strip(" \t\n-*•,")
     if not opens and not _JOINT.search(note.text, max(first, pronoun.start - 6), pronoun.start):
         return False

@@ -18,7 +18,7 @@ from palpate.perturb.characteristics.doubts.places import AlteredTo
 from palpate.perturb.characteristics.doubts.strangers import goes_on_about, is_strangers, may_be_own
 from palpate.perturb.characteristics.doubts.strangers import triggers as words_of_strangers
 from palpate.perturb.characteristics.gender.owners import pronouns
-from palpate.perturb.characteristics.gender.subjects import OWN_STORY
+from palpate.perturb.characteristics.gender.subjects import OWN_STORY, goes_on_alive
 from palpate.perturb.characteristics.gender.titles import COLLEAGUE_BEFORE
 from palpate.perturb.characteristics.reading import Hit, ScannedNote
 from palpate.perturb.characteristics.reading.patient import NOT_A_PERSON, POSSESSED, DescribedPatient
@@ -73,6 +73,8 @@ _SCAN_NEXT = re.compile(
     re.IGNORECASE,
 )
 """What follows MR in capitals, a scan and not a title."""
+_BORN = re.compile(r"\b(?:(?:non)?viable|live[\s-]?born|living|stillborn)\s+$", re.IGNORECASE)
+""" "Delivered a viable male" is a newborn."""
 _TWIN = re.compile(r"\btwin\s+[A-Z1-3]\b\s*[,:]?\s*$", re.IGNORECASE)
 """ "Twin B, boy" is the patient."""
 _TITLED = re.compile(r"\.[ \t]+[A-Z]{2,}\b")
@@ -181,6 +183,8 @@ def _left_words(note: ScannedNote, changed: set[int], base: str, *, neutral: boo
         if hit.word in OTHERS or _is_inside(hit, changed) or NOT_A_PERSON.match(note.text, hit.end):
             continue
         if hit.word in NOUNS and POSSESSED.search(note.text, max(0, hit.start - 24), hit.start):
+            continue
+        if _BORN.search(note.text, max(0, hit.start - 16), hit.start):
             continue
         if hit.word in _TRADES[sexes.OPPOSITE[base]]:
             continue  # a woman who is a waiter may be a man who is one
@@ -306,6 +310,9 @@ def _is_told_of(note: ScannedNote, one: Hit, hit: Hit, *, is_object: bool) -> bo
     text = note.text
     if hit.word in ("he", "she") and OWN_STORY.match(text, hit.end) and one.start < note.sentence(hit.start)[0]:
         return True  # "His father had gout. He is unaware of others."
+    first = note.sentence(hit.start)[0]
+    if hit.word in ("he", "she") and one.start < first and goes_on_alive(text, note.opening(one.start), first, hit.end):
+        return True
     if _TELLS.search(text, max(one.end, hit.start - 24), hit.start):
         return _OF_THE_PATIENT.search(text, hit.end, note.sentence(hit.start)[1]) is None
     if text[one.end : hit.start].strip() == "," and _AS_TOLD.search(text, max(0, one.start - 32), one.start):

@@ -33,7 +33,7 @@ _TRAVEL = re.compile(
 _FAMILY_THERE = re.compile(r"\b(?:family|relatives|parents|home|hometown|mother|father|born)\b", re.IGNORECASE)
 """ "Visiting family in Nigeria" tells where the patient comes from."""
 _DISEASE = re.compile(
-    r"[\s-]+(?:measles|encephalitis|flu|hemorrhagic|catheter|gauge|tube|size|sizing|doctor|hospital|scale|knot|cuff|stain|shepherd|(?:in\s+)?(?:full|complete|short)|clearly|comfortably|normally|fluently|with\b|to\b|w/)\b",
+    r"[\s-]+(?:measles|encephalitis|flu|hemorrhagic|catheters?|dilators?|sheath|foley|stent|drain|cannula|chest|cook|double|single|red|JP|pigtail|introducer|balloon|guide|gauge|tube|size|sizing|doctor|hospital|scale|knot|cuff|stain|shepherd|(?:in\s+)?(?:full|complete|short)|clearly|comfortably|normally|fluently|with\b|to\b|w/)\b",
     re.IGNORECASE,
 )
 _PROVIDER = re.compile(

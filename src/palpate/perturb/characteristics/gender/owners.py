@@ -226,7 +226,8 @@ class PronounOwners:
     def _of_other_gender(self, hit: Hit, gender: str) -> tuple[Owner, bool]:
         number = self._note.sentence_number(hit.start)
         first, _ = self._note.sentence(hit.start)
-        if hit.word in _SUBJECTS and _PATIENT_AND.search(self._note.text, max(first, hit.start - 24), hit.start):
+        slip = hit.word in _SUBJECTS and _PATIENT_AND.search(self._note.text, max(first, hit.start - 24), hit.start)
+        if slip and not self._subjects.is_asked(first, hit.start):
             return "unsure", True  # a slip of the pen: "discussed with the patient and he agreed", of a woman
         if self._subjects.is_providers(hit):
             return "other", True
