@@ -69,6 +69,22 @@ def _sexed() -> dict[str, str]:
     return {**sex_of_words(), **crude}
 
 
+_FEMALE_ROLES = (
+    "housewife",
+    "actress",
+    "waitress",
+    "hostess",
+    "mistress",
+    "heroine",
+    "seamstress",
+    "bridesmaid",
+    "maiden",
+)
+_MALE_ROLES = ("salesman", "chairman", "handyman", "draftsman", "tradesman", "workman", "groomsman", "bloke", "fella")
+_ROLES = frozenset((*_FEMALE_ROLES, *_MALE_ROLES))
+"""Words of a gender that do not contradict one who is transgender: a transgender woman may be a housewife."""
+
+
 def triggers() -> dict[str, tuple[str, ...]]:
     """The words to scan for, by tag."""
     return {
@@ -110,6 +126,8 @@ def _sexed_word(patient: DescribedPatient, group: str, base: str | None, changed
     words = _sexed()
     for hit in note.hits("sure:sexed"):
         if words.get(hit.word) == against and not _beside_kin(note, hit, child=patient.is_child):
+            if trans and hit.word in _ROLES:
+                continue
             if hit.start in changed or (hit.word == "ivf" and _is_fluid(note, hit)):
                 continue  # a salesman who is a saleswoman now
             return hit.word

@@ -46,6 +46,13 @@ _TELLS_OF_PATIENT = re.compile(
 )
 """In "she says the patient fell", she is not the patient."""
 _FAMILY_HISTORY = re.compile(r"\bfamily\s+(?:medical\s+)?(?:history|hx)\b", re.IGNORECASE)
+_KNOWLEDGE = re.compile(r"\s+(?:knowledge|recollection)\b", re.IGNORECASE)
+_KNOWS = re.compile(
+    r"\s+(?:knows\s+(?:very\s+)?(?:little|nothing|of\s+no)|(?:does\s+not|doesn['’]t)\s+know|is\s+(?:not\s+sure|unsure|not\s+aware|unaware)|"
+    r"cannot\s+recall|can['’]t\s+recall)\b",
+    re.IGNORECASE,
+)
+""" "But she knows little about their history": the patient in a family history."""
 _SAYS_WHO = re.compile(
     r"\s*\(\s*(?:(?:the|his|her|this|pt['’]s|patient['’]s)\s+)?(?:\w+\s+)?(?P<who>[a-z]+)\s*\)", re.IGNORECASE
 )
@@ -216,6 +223,10 @@ class PronounOwners:
         text = self._note.text
         first, last = self._note.sentence(hit.start)
         if _FAMILY_HISTORY.search(text, hit.end, last):
+            return True
+        if hit.word in _POSSESSIVE:
+            return _KNOWLEDGE.match(text, hit.end) is not None
+        if _KNOWS.match(text, hit.end):
             return True
         return (
             hit.word in _SUBJECTS
