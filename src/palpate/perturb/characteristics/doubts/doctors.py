@@ -33,6 +33,15 @@ _SAYS = re.compile(
     r"(?:(?:stated|states|said|says|told\s+(?:me|us)|agreed|indicated|replied|promised)(?:[ \t]+that)?|as)[ \t]+$"
 )
 """ "Dr. A stated that he would ring the ward"; what follows tells of whom."""
+_PRESCRIBES = re.compile(
+    r"(?:['’]s|['’]ll|['’]d)?\s+(?:(?:also|then|now|still|only|\w+ly)\s+)?"
+    r"(?:(?:does|did|do|will|would|can|could|may|might|has|had|is|was)(?:\s+not|n['’]t)?\s+|cannot\s+)?"
+    r"(?:be\s+)?(?:(?:un)?(?:willing|comfortable|able)\s+(?:to\s+|with\s+)?)?"
+    r"(?:prescrib(?:e|es|ing)|refill(?:s|ing)?|renew(?:s|ing)?|operat(?:e|es|ing)\s+on|writ(?:e|es|ing)\s+(?:for|the|a|any|more)|"
+    r"refer(?:s|ring)?\s+(?:him|her|the)|mentioned\b)",
+    re.IGNORECASE,
+)
+""" "His PCP has told him that he does not prescribe it": no patient does."""
 _AS_DOCTOR = re.compile(
     r"(?:['’]s|['’]ll)?\s+(?:\w+ly\s+|also\s+|then\s+|will\s+|would\s+|has\s+|is\s+|was\s+|had\s+|be\s+|have\s+)*(?:kindly|graciously|called|calls|"
     r"done\s+so|agreed\s+to\s+(?:see|take|accept|evaluate|perform|do|follow|assist)|planning\s+(?:for|on|to)|plans\s+to\s+(?:perform|do|see|take|"
@@ -75,6 +84,8 @@ def is_doctors(note: ScannedNote, pronoun: Hit) -> bool:
     if _SAYS.search(note.text, max(first, pronoun.start - 60), pronoun.start) and not _AS_PATIENT.match(
         note.text, pronoun.end
     ):
+        return True
+    if _PRESCRIBES.match(note.text, pronoun.end) and _doctor(note, first, pronoun.start):
         return True
     opens = not note.text[first : pronoun.start].strip(" \t\n-*•,")
     if not opens and not _JOINT.search(note.text, max(first, pronoun.start - 6), pronoun.start):
