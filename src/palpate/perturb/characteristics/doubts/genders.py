@@ -15,7 +15,7 @@ from palpate.perturb.characteristics.doubts.doctors import is_doctors
 from palpate.perturb.characteristics.doubts.kin import MANY, is_parents, is_providers, left_child, left_role
 from palpate.perturb.characteristics.doubts.names import left_names
 from palpate.perturb.characteristics.doubts.places import AlteredTo
-from palpate.perturb.characteristics.doubts.strangers import goes_on_about, is_strangers, may_be_own
+from palpate.perturb.characteristics.doubts.strangers import SITE, goes_on_about, is_strangers, may_be_own
 from palpate.perturb.characteristics.doubts.strangers import triggers as words_of_strangers
 from palpate.perturb.characteristics.gender.owners import pronouns
 from palpate.perturb.characteristics.gender.subjects import OWN_STORY, goes_on_alive
@@ -41,6 +41,8 @@ _SMALL_LETTER = re.compile(r"[A-Za-z][\w /-]{0,30}[:,-]\s+(?:1[89]|[2-8]\d)\s?(?
 _AGED = re.compile(r"(?:^|[\s(])(?:1[89]|[2-8]\d)$")
 """ "C/T 74F", unlike "16F Foley"."""
 _DEGREES = re.compile(r"(?:\b(?:9[4-9]|10\d|110)(?:\.\d+)?|\bdeg(?:rees?)?|[°º])\s?[°º]?\s?$", re.IGNORECASE)
+_DOCTOR = re.compile(r"\bDr\.?\s+$")
+""" "Seen by Dr. F"."""
 _INITIAL = re.compile(r"[A-Z][a-z]+\s$")
 _TUBE = re.compile(r"\s*(?:foley|fr\b|french|cath)", re.IGNORECASE)
 _TELLS = re.compile(
@@ -262,6 +264,8 @@ def _left_letters(note: ScannedNote, edits: Sequence[Edit]) -> str | None:
             continue
         if text[start - 1 : start].isdigit() and not aged:
             continue
+        if _DOCTOR.search(text, max(0, start - 5), start):
+            continue
         if _TUBE.match(text, end) or _DEGREES.search(text, max(0, start - 12), start):
             continue
         if text[end : end + 1] == "." and _INITIAL.search(text, max(0, start - 24), start):
@@ -330,7 +334,7 @@ def _same_gender(note: ScannedNote, hit: Hit, gender: str) -> Iterator[Hit]:
     before = note.sentence(first - 1)[0] if first else 0
     kin, hits = _kin(), note.hits("sure:kin")
     for one in hits[bisect_left(hits, (before,)) : bisect_left(hits, (hit.start,))]:
-        if kin[one.word] != gender or OF_SOME.match(note.text, one.end):
+        if kin[one.word] != gender or OF_SOME.match(note.text, one.end) or SITE.match(note.text, one.end):
             continue
         owns = note.text[one.end : one.end + 2] in ("'s", "’s")
         if (one.start >= first and not owns) or goes_on_about(note, one, hit):

@@ -41,6 +41,8 @@ _PHRASE_ENDS = re.compile(
     re.IGNORECASE,
 )
 """What may follow "84yo transgender woman"."""
+_LOOKS_AFTER = re.compile(r"\bthe\s+(?:mother|father|mom|dad|parents?)$|\b(?:mom|mommy|daddy)$", re.IGNORECASE)
+"""In "I told the mother that he has a cold", he may be an infant."""
 _ANY = re.compile(r"\b(?:any|every|each|no|another|other|per)\s+$", re.IGNORECASE)
 """Patients in general: "not every patient", "in any patient"."""
 
@@ -84,6 +86,10 @@ def places(
 def before_pronoun(patient: DescribedPatient, swaps: list[Swap], subject: str, told: str) -> list[Edit]:
     """ "She is transgender. She has three children.", in a note that calls the patient by nothing but pronouns."""
     note = patient.note
+    if patient.is_child or any(
+        _LOOKS_AFTER.search(note.text, max(0, hit.start - 5), hit.end) for hit in note.hits("people")
+    ):
+        return []
     for swap in swaps:
         written = note.text[swap.start : swap.end]
         if written.lower() not in ("he", "she") or swap.start != note.opening(swap.start) or note.in_family(swap.start):

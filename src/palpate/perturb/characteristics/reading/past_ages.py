@@ -89,7 +89,7 @@ _INFANT = re.compile(
     re.IGNORECASE,
 )
 _INFANT_ALONE = re.compile(
-    r"\b(?:is|was|this)\s+(?:an?\s+)?(?:[a-z]+\s+)?(?:\d{1,3}|[a-z]+)[\s-]*(?:hours?|hrs?|days?|weeks?|wks?|months?|mos?)[\s-]*old\b"
+    r"(?:\b(?:is|was|this)\s+(?:an?\s+)?(?:[a-z]+\s+)?|(?:^|[.:\n]\s*)An?\s+)(?:\d{1,3}|[a-z]+)[\s-]*(?:hours?|hrs?|days?|weeks?|wks?|months?|mos?)[\s-]*old\b"
     r"(?=\s*(?:[.,]|with\b|who\b|here\b|in\b|brought\b|presents))",
     re.IGNORECASE,
 )
