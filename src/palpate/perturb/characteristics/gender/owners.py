@@ -53,6 +53,9 @@ _KNOWS = re.compile(
     re.IGNORECASE,
 )
 """ "But she knows little about their history": the patient in a family history."""
+_BELIEVES = re.compile(r"\s+(?:believes|thinks|reports|states|says|knows)\b", re.IGNORECASE)
+_WHOM = re.compile(r"\b(?:who|whom|which|that)\s+$", re.IGNORECASE)
+""" "A sister who she believes is healthy"."""
 _SAYS_WHO = re.compile(
     r"\s*\(\s*(?:(?:the|his|her|this|pt['’]s|patient['’]s)\s+)?(?:\w+\s+)?(?P<who>[a-z]+)\s*\)", re.IGNORECASE
 )
@@ -191,6 +194,13 @@ class PronounOwners:
         named = _SAYS_WHO.match(note.text, hit.end)
         if named and (named.group("who").lower() in OTHERS or gender != self._base):
             return "other", True
+        if (
+            gender == self._base
+            and note.in_family(hit.start)
+            and _BELIEVES.match(note.text, hit.end)
+            and _WHOM.search(note.text, max(0, hit.start - 8), hit.start)
+        ):
+            return "patient", False
         if note.in_family(hit.start) and not self._tells_own(hit):
             return self._in_family_history(hit, gender)
         if gender != self._base:

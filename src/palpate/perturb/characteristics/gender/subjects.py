@@ -103,7 +103,7 @@ _CALLS_HELP = re.compile(
 )
 _COUPLE = re.compile(r"\b(?:Mr|Mrs|Ms)\.?\s+(?:and|&)\s+(?:Mr|Mrs|Ms)\b")
 _KIN_OF_ONES_OWN = (
-    r"(?:has|does\s+not\s+have|doesn't\s+have)\s+(?:an?|any|no|one|two|three|four|five|six|seven|\d+|several|many|another|other|both)\s+"
+    r"(?:has(?:\s+had)?|does\s+not\s+have|doesn't\s+have)\s+(?:an?|any|no|one|two|three|four|five|six|seven|\d+|several|many|another|other|both)\s+"
     r"(?:[\w-]+\s+){0,3}?(?:siblings?|brothers?|sisters?|aunts?|uncles?|cousins?|grandparents?"
 )
 _HAS_KIN = re.compile(rf"\s+(?:also\s+)?(?:{_KIN_OF_ONES_OWN})|is\s+(?:unaware|not\s+aware)\s+of)\b", re.IGNORECASE)
