@@ -73,6 +73,11 @@ _OWNS = re.compile(
 )
 
 
+def has_doctor(note: ScannedNote) -> bool:
+    """Whether the note speaks of a doctor at all."""
+    return any(hit.word in _DOCTORS for hit in note.hits("sure:kin"))
+
+
 def is_doctors(note: ScannedNote, pronoun: Hit) -> bool:
     """Whether a pronoun may be the doctor's."""
     first, _ = note.sentence(pronoun.start)

@@ -11,7 +11,7 @@ from typing import Any
 from palpate.cases.edits import Edit
 from palpate.files import read_resource
 from palpate.perturb.characteristics.doubts import sexes
-from palpate.perturb.characteristics.doubts.doctors import is_doctors
+from palpate.perturb.characteristics.doubts.doctors import has_doctor, is_doctors
 from palpate.perturb.characteristics.doubts.kin import MANY, is_parents, is_providers, left_child, left_role
 from palpate.perturb.characteristics.doubts.names import left_names
 from palpate.perturb.characteristics.doubts.places import AlteredTo
@@ -277,7 +277,7 @@ def _left_letters(note: ScannedNote, edits: Sequence[Edit]) -> str | None:
 def _another_person(note: ScannedNote, base: str, edits: Sequence[Edit]) -> str | None:
     """A pronoun that was changed, though somebody else of the gender is near: "daughter asks, I told her"."""
     changed = {edit.start: edit.text.lower() for edit in edits if edit.end > edit.start}
-    settled = -1
+    settled, doctors = -1, has_doctor(note)
     for hit, gender in pronouns(note):
         if hit.start not in changed:
             continue
@@ -293,7 +293,7 @@ def _another_person(note: ScannedNote, base: str, edits: Sequence[Edit]) -> str 
             continue
         if hit.word in ("he", "she") and is_providers(note, hit):
             return f"'{note.text[hit.start : hit.end]}' of somebody who examines"
-        if is_doctors(note, hit):
+        if doctors and is_doctors(note, hit):
             return f"'{note.text[hit.start : hit.end]}' after a doctor"
         is_object = hit.word in ("him", "her") and changed[hit.start] in ("him", "her", "them")
         both = _BOTH.search(note.text, max(0, hit.start - 40), hit.start) if is_object else None
