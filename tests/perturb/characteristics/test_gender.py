@@ -51,3 +51,16 @@ def test_every_first_name_goes_there_and_back() -> None:
         man, woman = f"{male} Allen is a 57-year-old male.", f"{female} Allen is a 57-year-old female."
         assert alter(man, "gender", "female", sure="normal").text == woman
         assert alter(woman, "gender", "male", sure="normal").text == man
+
+
+@pytest.mark.parametrize(
+    ("text", "group"),
+    [
+        ("She has two cats.", "transgender"),
+        ("Rash on her arm.", "trans woman"),
+        ("I told the mother to call. He has a cold.", "trans man"),
+    ],
+)
+def test_the_sentence_needs_a_subject_and_is_not_the_papers_variant(text: str, group: str) -> None:
+    outcome = _ALTERER.edits(_ALTERER.plan(text), ("gender", group))
+    assert (outcome.action, (outcome.reason or "").split(":")[0]) == ("skipped", "no mention")

@@ -11,13 +11,14 @@ from typing import Any
 from palpate.cases.edits import Edit
 from palpate.files import read_resource
 from palpate.perturb.characteristics.doubts import sexes
+from palpate.perturb.characteristics.doubts.doctors import has_doctor, is_doctors
 from palpate.perturb.characteristics.doubts.kin import MANY, is_parents, is_providers, left_child, left_role
 from palpate.perturb.characteristics.doubts.names import left_names
 from palpate.perturb.characteristics.doubts.places import AlteredTo
-from palpate.perturb.characteristics.doubts.strangers import goes_on_about, is_strangers, may_be_own
+from palpate.perturb.characteristics.doubts.strangers import SITE, goes_on_about, is_strangers, may_be_own
 from palpate.perturb.characteristics.doubts.strangers import triggers as words_of_strangers
 from palpate.perturb.characteristics.gender.owners import pronouns
-from palpate.perturb.characteristics.gender.subjects import OWN_STORY
+from palpate.perturb.characteristics.gender.subjects import OWN_STORY, goes_on_alive
 from palpate.perturb.characteristics.gender.titles import COLLEAGUE_BEFORE
 from palpate.perturb.characteristics.reading import Hit, ScannedNote
 from palpate.perturb.characteristics.reading.patient import NOT_A_PERSON, POSSESSED, DescribedPatient
@@ -40,6 +41,8 @@ _SMALL_LETTER = re.compile(r"[A-Za-z][\w /-]{0,30}[:,-]\s+(?:1[89]|[2-8]\d)\s?(?
 _AGED = re.compile(r"(?:^|[\s(])(?:1[89]|[2-8]\d)$")
 """ "C/T 74F", unlike "16F Foley"."""
 _DEGREES = re.compile(r"(?:\b(?:9[4-9]|10\d|110)(?:\.\d+)?|\bdeg(?:rees?)?|[°º])\s?[°º]?\s?$", re.IGNORECASE)
+_DOCTOR = re.compile(r"\bDr\.?\s+$")
+""" "Seen by Dr. F"."""
 _INITIAL = re.compile(r"[A-Z][a-z]+\s$")
 _TUBE = re.compile(r"\s*(?:foley|fr\b|french|cath)", re.IGNORECASE)
 _TELLS = re.compile(
@@ -72,6 +75,8 @@ _SCAN_NEXT = re.compile(
     re.IGNORECASE,
 )
 """What follows MR in capitals, a scan and not a title."""
+_BORN = re.compile(r"\b(?:(?:non)?viable|live[\s-]?born|living|stillborn)\s+$", re.IGNORECASE)
+""" "Delivered a viable male" is a newborn."""
 _TWIN = re.compile(r"\btwin\s+[A-Z1-3]\b\s*[,:]?\s*$", re.IGNORECASE)
 """ "Twin B, boy" is the patient."""
 _TITLED = re.compile(r"\.[ \t]+[A-Z]{2,}\b")
@@ -181,6 +186,8 @@ def _left_words(note: ScannedNote, changed: set[int], base: str, *, neutral: boo
             continue
         if hit.word in NOUNS and POSSESSED.search(note.text, max(0, hit.start - 24), hit.start):
             continue
+        if _BORN.search(note.text, max(0, hit.start - 16), hit.start):
+            continue
         if hit.word in _TRADES[sexes.OPPOSITE[base]]:
             continue  # a woman who is a waiter may be a man who is one
         if (
@@ -257,6 +264,8 @@ def _left_letters(note: ScannedNote, edits: Sequence[Edit]) -> str | None:
             continue
         if text[start - 1 : start].isdigit() and not aged:
             continue
+        if _DOCTOR.search(text, max(0, start - 5), start):
+            continue
         if _TUBE.match(text, end) or _DEGREES.search(text, max(0, start - 12), start):
             continue
         if text[end : end + 1] == "." and _INITIAL.search(text, max(0, start - 24), start):
@@ -268,7 +277,7 @@ def _left_letters(note: ScannedNote, edits: Sequence[Edit]) -> str | None:
 def _another_person(note: ScannedNote, base: str, edits: Sequence[Edit]) -> str | None:
     """A pronoun that was changed, though somebody else of the gender is near: "daughter asks, I told her"."""
     changed = {edit.start: edit.text.lower() for edit in edits if edit.end > edit.start}
-    settled = -1
+    settled, doctors = -1, has_doctor(note)
     for hit, gender in pronouns(note):
         if hit.start not in changed:
             continue
@@ -284,6 +293,8 @@ def _another_person(note: ScannedNote, base: str, edits: Sequence[Edit]) -> str 
             continue
         if hit.word in ("he", "she") and is_providers(note, hit):
             return f"'{note.text[hit.start : hit.end]}' of somebody who examines"
+        if doctors and is_doctors(note, hit):
+            return f"'{note.text[hit.start : hit.end]}' after a doctor"
         is_object = hit.word in ("him", "her") and changed[hit.start] in ("him", "her", "them")
         both = _BOTH.search(note.text, max(0, hit.start - 40), hit.start) if is_object else None
         if both and (both["who"].lower() == "he") == (hit.word == "him"):
@@ -303,6 +314,9 @@ def _is_told_of(note: ScannedNote, one: Hit, hit: Hit, *, is_object: bool) -> bo
     text = note.text
     if hit.word in ("he", "she") and OWN_STORY.match(text, hit.end) and one.start < note.sentence(hit.start)[0]:
         return True  # "His father had gout. He is unaware of others."
+    first = note.sentence(hit.start)[0]
+    if hit.word in ("he", "she") and one.start < first and goes_on_alive(text, note.opening(one.start), first, hit.end):
+        return True
     if _TELLS.search(text, max(one.end, hit.start - 24), hit.start):
         return _OF_THE_PATIENT.search(text, hit.end, note.sentence(hit.start)[1]) is None
     if text[one.end : hit.start].strip() == "," and _AS_TOLD.search(text, max(0, one.start - 32), one.start):
@@ -320,7 +334,7 @@ def _same_gender(note: ScannedNote, hit: Hit, gender: str) -> Iterator[Hit]:
     before = note.sentence(first - 1)[0] if first else 0
     kin, hits = _kin(), note.hits("sure:kin")
     for one in hits[bisect_left(hits, (before,)) : bisect_left(hits, (hit.start,))]:
-        if kin[one.word] != gender or OF_SOME.match(note.text, one.end):
+        if kin[one.word] != gender or OF_SOME.match(note.text, one.end) or SITE.match(note.text, one.end):
             continue
         owns = note.text[one.end : one.end + 2] in ("'s", "’s")
         if (one.start >= first and not owns) or goes_on_about(note, one, hit):

@@ -12,7 +12,7 @@ from palpate.perturb.characteristics.reading.people import CHILDREN, GENDER_OF_K
 
 _SIBLINGS = frozenset(["brother", "sister"])
 _SIBLING = re.compile(
-    r"(?:\b(?:his|her|their|an?|one|two|\d|older|younger|elder|twin|half|step|little|big|and|no|old|other|patient['’]s|pt['’]s)|y/?o)"
+    r"\b(?:mom|dad|mother|father|parents|brother|sister),\s+(?:and\s+)?$|(?:\b(?:his|her|their|an?|one|two|\d|older|younger|elder|twin|half|step|little|big|and|no|old|other|patient['’]s|pt['’]s)|y/?o)"
     r"[\s-]+$",
     re.IGNORECASE,
 )
@@ -70,7 +70,7 @@ def left_child(patient: DescribedPatient) -> str | None:
         return None
     for hit in note.hits("people"):
         opens = hit.start == note.opening(hit.start)  # "Brother had tubes."
-        if hit.word in _SIBLINGS and not opens and not _SIBLING.search(note.text, max(0, hit.start - 12), hit.start):
+        if hit.word in _SIBLINGS and not opens and not _SIBLING.search(note.text, max(0, hit.start - 14), hit.start):
             return f"'{hit.word}' would stay"
         if hit.word in ("son", "daughter"):
             return f"'{hit.word}' would stay"

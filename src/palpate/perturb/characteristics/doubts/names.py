@@ -44,7 +44,9 @@ _SOMEBODY = re.compile(
     r"mom|mum|dad|brother|sister|friend|caregiver|carer|aunt|uncle|dtr|sitter|attending|resident|surgeon|with|St|Saint|"
     r"at|in)\b\.?[\s:,(]*(?:[A-Z][a-z]*\.?\s+)?$"
 )
-_PROVIDER_NEXT = re.compile(r"(?:\s+[A-Z][\w'’-]*){0,2}\s*,?\s*(?:RN|NP|PA|MD|DO|LPN|CNA|MSW|PhD|PT|OT|Dr)\b|['’]s\b|-")
+_PROVIDER_NEXT = re.compile(
+    r"(?:\s+[A-Z][\w'’-]*){0,2}\s*,?\s*(?:(?:RN|NP|PA|MD|DO|LPN|CNA|MSW|PhD|PT|OT|Dr)\b|M\.\s?D\.|D\.\s?[OC]\.|Ph\.\s?D\.)|['’]s\b|-"
+)
 _TITLE_BEFORE = re.compile(r"\b(?:Mr|Mrs|Ms|Miss)\.?[ \t]+(?:[A-Z][a-z]+[ \t]+)?$")
 _GIVEN = re.compile(r"\b(?P<first>[A-Z][a-z]+)[ \t]+(?:[A-Z]\.?[ \t]+)?$")
 _LAST_NAME = re.compile(r"\s+[A-Z][a-z]")

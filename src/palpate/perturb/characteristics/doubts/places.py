@@ -43,6 +43,8 @@ _TIED = re.compile(
 _AFTER_NAME = re.compile(r" \((?:transgender (?:wo)?man|non-binary)\)$", re.IGNORECASE)
 _AGE_NEXT = re.compile(r"\s+\d\d\s?y", re.IGNORECASE)
 """ "Mr Grant (transgender man) 58 yo"."""
+_SENTENCE = re.compile(r"(?:(?:s?he) is transgender|they are non-binary)\. $", re.IGNORECASE)
+""" "She is transgender. She has three children"."""
 _NEUTRAL = re.compile(r"non-binary (?:person|youth)$", re.IGNORECASE)
 
 
@@ -50,7 +52,7 @@ def odd_place(text: str, edits: Sequence[Edit]) -> str | None:
     """Why a reader would stumble over an edit; None if all of them are at usual places."""
     for edit in edits:
         if edit.start == edit.end and edit.text.endswith(" ") and not edit.text.startswith((" ", "\n")):
-            if not _DESCRIBES.match(text, edit.end, min(len(text), edit.end + 80)):
+            if not (_SENTENCE.match(edit.text) or _DESCRIBES.match(text, edit.end, min(len(text), edit.end + 80))):
                 return "a word at an unusual place"
         elif not edit.text.strip() and edit.end > edit.start:
             if _TIED.match(text, edit.end) or not (_GOES_ON.match(text, edit.end) or _describes_on(text, edit)):

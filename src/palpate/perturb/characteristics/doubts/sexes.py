@@ -69,6 +69,22 @@ def _sexed() -> dict[str, str]:
     return {**sex_of_words(), **crude}
 
 
+_FEMALE_ROLES = (
+    "housewife",
+    "actress",
+    "waitress",
+    "hostess",
+    "mistress",
+    "heroine",
+    "seamstress",
+    "bridesmaid",
+    "maiden",
+)
+_MALE_ROLES = ("salesman", "chairman", "handyman", "draftsman", "tradesman", "workman", "groomsman", "bloke", "fella")
+_ROLES = frozenset((*_FEMALE_ROLES, *_MALE_ROLES))
+"""Words of a gender that do not contradict one who is transgender: a transgender woman may be a housewife."""
+
+
 def triggers() -> dict[str, tuple[str, ...]]:
     """The words to scan for, by tag."""
     return {
@@ -88,7 +104,8 @@ def contradiction(patient: DescribedPatient, altered: AlteredTo) -> str | None:
         _is_of_transition(patient.note, hit, told=told) for hit in patient.note.hits("sure:transition")
     ):
         return "a word of a transition"
-    sexed = _sexed_word(patient, group, altered.found.base)
+    changed = {edit.start for edit in altered.edits if edit.end > edit.start}
+    sexed = _sexed_word(patient, group, altered.found.base, changed)
     return f"'{sexed}' shows a sex" if sexed else None
 
 
@@ -99,7 +116,7 @@ def _is_of_transition(note: ScannedNote, hit: Hit, *, told: bool) -> bool:
     return not hit.word.startswith("transition") or _TO_SOMETHING.match(note.text, hit.end) is None
 
 
-def _sexed_word(patient: DescribedPatient, group: str, base: str | None) -> str | None:
+def _sexed_word(patient: DescribedPatient, group: str, base: str | None, changed: set[int]) -> str | None:
     """A word that shows a sex that does not fit the group, unless a relative is near."""
     note, target = patient.note, WORDING.get(group)
     if target is None or (base == target and group in ("female", "male")):
@@ -109,8 +126,10 @@ def _sexed_word(patient: DescribedPatient, group: str, base: str | None) -> str 
     words = _sexed()
     for hit in note.hits("sure:sexed"):
         if words.get(hit.word) == against and not _beside_kin(note, hit, child=patient.is_child):
-            if hit.word == "ivf" and _is_fluid(note, hit):
+            if trans and hit.word in _ROLES:
                 continue
+            if hit.start in changed or (hit.word == "ivf" and _is_fluid(note, hit)):
+                continue  # a salesman who is a saleswoman now
             return hit.word
     of_place = "women" if against == "female" else "men"
     for hit in note.hits("sure:ward"):

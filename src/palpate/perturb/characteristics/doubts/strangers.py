@@ -58,6 +58,8 @@ _CONSENTS = re.compile(
     re.IGNORECASE,
 )
 """ "The nurse recommended a walker; she agreed"."""
+SITE = re.compile(r"\s+(?:sites?|skin|graft|area|nephrectomy)\b", re.IGNORECASE)
+""" "His donor sites have healed"."""
 _SINGLE = ("he", "she")
 _JOINTS = (",", ";", "-", "–", "—", ">", "&", "and", "but", "so", "says")
 """How all that may go before such a pronoun ends: a look at it tells that most pronouns open a sentence."""
@@ -92,7 +94,8 @@ def is_strangers(note: ScannedNote, hit: Hit, changed: Container[int]) -> str | 
         return None
     role = _nearest(note.hits("sure:role"), first, hit)
     if role and not (
-        _PATIENT[hit.word].search(text, role.end, hit.start)
+        SITE.match(text, role.end)
+        or _PATIENT[hit.word].search(text, role.end, hit.start)
         or _SOURCE.search(text, max(first, role.start - 32), role.start)
         or _SUBJECT.search(text, first, role.start)
         or not (clause or _OPENS.fullmatch(text, first, role.start))

@@ -33,9 +33,11 @@ _TRAVEL = re.compile(
 _FAMILY_THERE = re.compile(r"\b(?:family|relatives|parents|home|hometown|mother|father|born)\b", re.IGNORECASE)
 """ "Visiting family in Nigeria" tells where the patient comes from."""
 _DISEASE = re.compile(
-    r"[\s-]+(?:measles|encephalitis|flu|hemorrhagic|catheter|gauge|tube|size|sizing|doctor|hospital|scale|knot|cuff|stain|shepherd|(?:in\s+)?(?:full|complete|short)|clearly|comfortably|normally|fluently|with\b|to\b|w/)\b",
+    r"[\s-]+(?:measles|encephalitis|flu|hemorrhagic|catheters?|dilators?|sheath|foley|stent|drain|cannula|chest|cook|double|single|red|JP|pigtail|introducer|balloon|guide|gauge|tube|size|sizing|doctor|hospital|scale|knot|cuff|stain|shepherd|(?:in\s+)?(?:full|complete|short)|clearly|comfortably|normally|fluently|with\b|to\b|w/)\b",
     re.IGNORECASE,
 )
+_SIZE = re.compile(r"\d[\s-]$")
+""" "A 6-French arterial sheath"."""
 _PROVIDER = re.compile(
     r"\b(?:Drs?|Prof|RN|NP|PA|MD|by|per|with|attending|surgeon|wife|husband|daughter|son|CNA|LPN|MW)\b\.?[\s:,]*(?:[A-Z][\w.'’-]*[\s,]+){0,2}$"
 )
@@ -191,7 +193,8 @@ def _says_nothing(note: ScannedNote, name: str, hit: Hit, word: TopicWord) -> bo
     if name in ("ethnicity", "language"):
         first, last = note.sentence(hit.start)
         travels = _TRAVEL.search(text, first, last) and not _FAMILY_THERE.search(text, first, last)
-        return bool(travels or _DISEASE.match(text, hit.end))
+        sized = hit.word == "french" and _SIZE.search(text, max(0, hit.start - 3), hit.start)
+        return bool(travels or sized or _DISEASE.match(text, hit.end))
     return False
 
 

@@ -6,7 +6,8 @@ them, by titles, other nouns and pronouns.
 female, male    the note as it is written about most patients: nouns, titles, letters, pronouns, the words for a spouse
                 with the spouse's own pronouns, and the patient's own first name (`firstnames`)
 trans woman     the wording of `female`, with "transgender" at the nouns that introduce the patient. The difference from
-                `female` is that one word, or "(transgender woman)" after a name if there is only a title
+                `female` is that one word, or "(transgender woman)" after a name if there is only a title; a note that
+                calls the patient by pronouns only gets the sentence "She is transgender."
 trans man       the same with `male`
 non-binary      "63 year old non-binary person", they and their verbs (`neutral`)
 transgender     the paper's own variant, and not a default group: the one word is added, nothing else changes
@@ -37,7 +38,7 @@ from palpate.perturb.characteristics.gender import identity, neutral
 from palpate.perturb.characteristics.gender import words as gendered
 from palpate.perturb.characteristics.gender.anatomy import find_sexed, is_mother, is_work, sexed_words
 from palpate.perturb.characteristics.gender.letters import find_letters
-from palpate.perturb.characteristics.gender.places import places
+from palpate.perturb.characteristics.gender.places import before_pronoun, places
 from palpate.perturb.characteristics.gender.words import Swap
 from palpate.perturb.characteristics.grammar import with_articles
 from palpate.perturb.characteristics.outcomes import KEPT, NO_MENTION, Contradictory, EditOutcome, Mention, skipped
@@ -222,6 +223,8 @@ def _altered(found: FoundGender, group: str) -> EditOutcome:
         named = f"transgender {_NOUN[target]}"
         aged = f"transgender {_CHILDREN[target]}" if patient.is_child else named
         where = places(patient, found.swaps, found.letters, "transgender", after_name=named, after_age=aged)
+        if not where and group != MENTION:
+            where = before_pronoun(patient, found.swaps, "She" if target == "female" else "He", "is transgender")
         if not where:
             return skipped(NO_MENTION)
         edits += [*where, *identity.without_cis(patient, where)]

@@ -28,6 +28,8 @@ _ADJECTIVE = re.compile(
     re.IGNORECASE,
 )
 _AFTER_NAME = re.compile(r" \(transgender (?P<noun>woman|man)\)")
+_SENTENCE = re.compile(r"(?P<subject>he|she) is transgender\. (?=(?:he|she)\b)", re.IGNORECASE)
+""" "She is transgender. She has three children": palpate's own sentence, where the note had no other place."""
 _TOLD_SO = re.compile(
     r"\b(?:AFAB|AMAB|(?:top|bottom)\s+surgery|assigned\s+(?:sex\s+)?(?:as\s+)?(?:at\s+birth\s*:?\s*)?(?:fe)?male|(?:gender|sex)[\s-]+(?:dysphoria|affirming|reassignment))\b",
     re.IGNORECASE,
@@ -52,6 +54,8 @@ class ToldIdentity:
     """ "A 63 year old transgender with asthma"."""
     after_names: list[tuple[int, int]] = field(default_factory=list)
     """The noun of "Ms. Smith (transgender woman)"."""
+    subjects: list[tuple[int, int]] = field(default_factory=list)
+    """The pronoun of "She is transgender."."""
     changes: list[re.Match[str]] = field(default_factory=list)
     """ "M->F", with the gender that the patient has now as `to`."""
     told_otherwise: bool = False
@@ -83,6 +87,7 @@ def find_identity(patient: DescribedPatient) -> ToldIdentity:
         adjective, closed = _ADJECTIVE.match(text, hit.start), _CLOSED.match(text, hit.start)
         changed = _CHANGED.search(text, max(0, hit.start - 18), hit.end + 20)
         named = _AFTER_NAME.match(text, max(0, hit.start - 2))
+        sentence = _own_sentence(text, hit.start)
         if hit.word in _NONBINARY:
             told.nonbinary |= hit.word != "binary" or _NON.search(text, max(0, hit.start - 5), hit.start) is not None
         elif hit.word in _TRANSITION:
@@ -96,6 +101,9 @@ def find_identity(patient: DescribedPatient) -> ToldIdentity:
         elif named:
             told.removals.append(named.span())
             told.after_names.append(named.span("noun"))
+        elif sentence:
+            told.removals.append(sentence.span())
+            told.subjects.append(sentence.span("subject"))
         elif adjective:
             told.removals.append(adjective.span("span"))
         elif text[hit.start - 2 : hit.start] == " (" and text[hit.end : hit.end + 1] == ")":
@@ -114,13 +122,33 @@ def find_identity(patient: DescribedPatient) -> ToldIdentity:
     return told
 
 
+def _own_sentence(text: str, start: int) -> re.Match[str] | None:
+    """The sentence that says nothing but that the patient is transgender, around the word."""
+    before = max(0, start - len("she is "))
+    match = _SENTENCE.search(text, before, start + len("transgender. she"))
+    return (
+        match
+        if match and (match.start() == 0 or text[match.start() - 1].isspace() or text[match.start() - 1] in ",.:")
+        else None
+    )
+
+
 def renamed(patient: DescribedPatient, told: ToldIdentity, edits: list[Edit], target: str | None) -> list[Edit]:
-    """The edits and, where "(transgender woman)" stays after a name, its noun for the target."""
+    """The edits and, where "(transgender woman)" or "She is transgender." stays, its noun or pronoun for the target."""
     noun = {"female": "woman", "male": "man"}.get(target or "")
     taken = [(edit.start, edit.end) for edit in edits]
     stays = [span for span in told.after_names if not any(a <= span[0] < b for a, b in taken)]
     text = patient.note.text
-    return edits + [Edit(start, end, noun) for start, end in stays if noun and text[start:end] != noun]
+    nouns = [Edit(start, end, noun) for start, end in stays if noun and text[start:end] != noun]
+    pronoun = {"female": "She", "male": "He"}.get(target or "")
+    stays = [span for span in told.subjects if not any(a <= span[0] < b for a, b in taken)]
+    cased = [(span, _like(text[span[0] : span[1]], pronoun)) for span in stays if pronoun]
+    return edits + nouns + [Edit(*span, word) for span, word in cased if text[span[0] : span[1]] != word]
+
+
+def _like(written: str, word: str) -> str:
+    """A pronoun in the capitals of another."""
+    return word.upper() if written.isupper() else word if written[0].isupper() else word.lower()
 
 
 def capitalized(patient: DescribedPatient, told: ToldIdentity, edits: list[Edit]) -> list[Edit]:

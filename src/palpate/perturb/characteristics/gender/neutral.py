@@ -14,7 +14,7 @@ from typing import Any
 from palpate.cases.edits import Edit
 from palpate.files import read_resource
 from palpate.perturb.characteristics.gender.partners import SPOUSE_WORDS
-from palpate.perturb.characteristics.gender.places import IN_A_ROLE, places
+from palpate.perturb.characteristics.gender.places import IN_A_ROLE, before_pronoun, places
 from palpate.perturb.characteristics.gender.words import Swap, like
 from palpate.perturb.characteristics.reading.patient import DescribedPatient
 from palpate.perturb.characteristics.reading.people import NOUNS
@@ -84,7 +84,8 @@ def neutral_edits(
         if patient.note.text[swap.start : swap.end].lower() in ("he", "she"):
             edits += _verbs(patient.note.text, swap.start, swap.end, _clause_end(patient, swap.start))
     if not said:
-        edits += places(patient, own, letters, WORD, after_name=WORD, after_age=f"{WORD} person")
+        where = places(patient, own, letters, WORD, after_name=WORD, after_age=f"{WORD} person")
+        edits += where or before_pronoun(patient, own, "They", f"are {WORD}")
     return sorted(dict.fromkeys(edits))
 
 

@@ -46,6 +46,16 @@ _TELLS_OF_PATIENT = re.compile(
 )
 """In "she says the patient fell", she is not the patient."""
 _FAMILY_HISTORY = re.compile(r"\bfamily\s+(?:medical\s+)?(?:history|hx)\b", re.IGNORECASE)
+_KNOWLEDGE = re.compile(r"\s+(?:knowledge|recollection)\b", re.IGNORECASE)
+_KNOWS = re.compile(
+    r"\s+(?:knows\s+(?:very\s+)?(?:little|nothing|of\s+no)|(?:does\s+not|doesn['’]t)\s+know|is\s+(?:not\s+sure|unsure|not\s+aware|unaware)|"
+    r"cannot\s+recall|can['’]t\s+recall)\b",
+    re.IGNORECASE,
+)
+""" "But she knows little about their history": the patient in a family history."""
+_BELIEVES = re.compile(r"\s+(?:believes|thinks|reports|states|says|knows)\b", re.IGNORECASE)
+_WHOM = re.compile(r"\b(?:who|whom|which|that)\s+$", re.IGNORECASE)
+""" "A sister who she believes is healthy"."""
 _SAYS_WHO = re.compile(
     r"\s*\(\s*(?:(?:the|his|her|this|pt['’]s|patient['’]s)\s+)?(?:\w+\s+)?(?P<who>[a-z]+)\s*\)", re.IGNORECASE
 )
@@ -184,6 +194,13 @@ class PronounOwners:
         named = _SAYS_WHO.match(note.text, hit.end)
         if named and (named.group("who").lower() in OTHERS or gender != self._base):
             return "other", True
+        if (
+            gender == self._base
+            and note.in_family(hit.start)
+            and _BELIEVES.match(note.text, hit.end)
+            and _WHOM.search(note.text, max(0, hit.start - 8), hit.start)
+        ):
+            return "patient", False
         if note.in_family(hit.start) and not self._tells_own(hit):
             return self._in_family_history(hit, gender)
         if gender != self._base:
@@ -217,6 +234,10 @@ class PronounOwners:
         first, last = self._note.sentence(hit.start)
         if _FAMILY_HISTORY.search(text, hit.end, last):
             return True
+        if hit.word in _POSSESSIVE:
+            return _KNOWLEDGE.match(text, hit.end) is not None
+        if _KNOWS.match(text, hit.end):
+            return True
         return (
             hit.word in _SUBJECTS
             and not text[first : hit.start].strip(" \t\n-*•,")
@@ -226,7 +247,8 @@ class PronounOwners:
     def _of_other_gender(self, hit: Hit, gender: str) -> tuple[Owner, bool]:
         number = self._note.sentence_number(hit.start)
         first, _ = self._note.sentence(hit.start)
-        if hit.word in _SUBJECTS and _PATIENT_AND.search(self._note.text, max(first, hit.start - 24), hit.start):
+        slip = hit.word in _SUBJECTS and _PATIENT_AND.search(self._note.text, max(first, hit.start - 24), hit.start)
+        if slip and not self._subjects.is_asked(first, hit.start):
             return "unsure", True  # a slip of the pen: "discussed with the patient and he agreed", of a woman
         if self._subjects.is_providers(hit):
             return "other", True

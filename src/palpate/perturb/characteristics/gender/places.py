@@ -22,7 +22,7 @@ TRADE = (
 """What a patient may be called in place of "man" and "woman"."""
 IN_A_ROLE = re.compile(
     r"\s+(?:(?!(?:who|with|on|in|at|and|is|was|has|had|for|to|of|by|from|an?|the|became|develop\w+|present\w+|receiv\w+|taking)\b)[\w-]+\s+){0,2}"
-    r"(?:\w+(?:ologist|ician|iatrist|keeper)|(?:account|assist|consult|attend|serv|immigr)ant|soph\w*|freshm[ae]n|senior|junior|worker|student|smoker|drinker|driver|teacher|nurse|vet|veteran|truckie|tradie|labou?rer|farmer|engineer|manager|"
+    r"(?:\w+(?:ologist|ician|iatrist|keeper)|(?:account|assist|consult|attend|serv|immigr)ant|soph\w*|freshm[ae]n|senior|junior|worker|adult|student|smoker|drinker|driver|teacher|nurse|vet|veteran|truckie|tradie|labou?rer|farmer|engineer|manager|"
     r"builder|carpenter|mechanic|plumber|electrician|chef|cook|waiter|officer|soldier|athlete|runner|player|professor|accountant|lawyer|"
     r"attorney|physician|doctor|resident|inmate|prisoner|refugee|immigrant|retiree|pensioner|diabetic|alcoholic|user|abuser|victim|"
     r"passenger|pedestrian|cyclist|rider|biker|jockey|farmhand|clerk|cashier|secretary|receptionist|executive|salesperson|scientist|"
@@ -41,6 +41,8 @@ _PHRASE_ENDS = re.compile(
     re.IGNORECASE,
 )
 """What may follow "84yo transgender woman"."""
+_LOOKS_AFTER = re.compile(r"\bthe\s+(?:mother|father|mom|dad|parents?)$|\b(?:mom|mommy|daddy)$", re.IGNORECASE)
+"""In "I told the mother that he has a cold", he may be an infant."""
 _ANY = re.compile(r"\b(?:any|every|each|no|another|other|per)\s+$", re.IGNORECASE)
 """Patients in general: "not every patient", "in any patient"."""
 
@@ -79,6 +81,24 @@ def places(
         or _at_age(patient, after_age)
         or _at_trade(patient, word)
     )
+
+
+def before_pronoun(patient: DescribedPatient, swaps: list[Swap], subject: str, told: str) -> list[Edit]:
+    """ "She is transgender. She has three children.", in a note that calls the patient by nothing but pronouns."""
+    note = patient.note
+    if patient.is_child or any(
+        _LOOKS_AFTER.search(note.text, max(0, hit.start - 5), hit.end) for hit in note.hits("people")
+    ):
+        return []
+    for swap in swaps:
+        written = note.text[swap.start : swap.end]
+        if written.lower() not in ("he", "she") or swap.start != note.opening(swap.start) or note.in_family(swap.start):
+            continue
+        if belongs_to_patient(note, swap.start, swap.end):
+            sentence = f"{subject} {told}. "
+            cased = sentence.upper() if written.isupper() else sentence if written[0].isupper() else sentence.lower()
+            return [Edit(swap.start, swap.start, cased)]
+    return []
 
 
 def _at_trade(patient: DescribedPatient, word: str) -> list[Edit]:

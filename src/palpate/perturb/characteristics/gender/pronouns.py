@@ -34,6 +34,8 @@ _ONE_OF = re.compile(
 )
 _HAS_GIVEN = re.compile(r"\b(?:has|have|had|having)\s+(?:\w+ly\s+|also\s+|then\s+)?given\s+$", re.IGNORECASE)
 """Unlike "was given her medication" and "given her age"."""
+_SEEMS_LIKE = re.compile(r"\b(?:feel|felt|look|sound|seem|act|smell|taste)\w*\s+(?:\w+\s+)?like\s+$", re.IGNORECASE)
+_WITHIN = re.compile(r"\b(?:in|on|of|over|along)\s+$", re.IGNORECASE)
 _QUOTED = re.compile(r"\s+[\"“'‘][A-Za-z]")
 _TOLD = re.compile(r"\b(?:told|asked|tell|ask|calls?|called|to|for|with|at)\s+$", re.IGNORECASE)
 _LAST = re.compile(r"([A-Za-z'’]+)\s+$")
@@ -122,6 +124,8 @@ def read_her(text: str, start: int, end: int) -> Reading | None:
     if after is None:
         return "his" if _MASKED.match(text, end) else "him"
     word = after.group(1).lower()
+    if word == "both" and _WITHIN.search(text, max(0, start - 8), start) and not _ends_phrase(text, after.end()):
+        return "his"  # "fractures in her both feet"
     if word in _FUNCTION or (word == "company" and _KEEPS.search(text, max(0, start - 9), start)):
         return "him"
     if word in _OWNED:
@@ -141,6 +145,8 @@ def read_her(text: str, start: int, end: int) -> Reading | None:
         return "him" if _HAS_GIVEN.search(text, max(0, start - 40), start) and word not in _OWN_GIFTS else "his"
     if verb in ("cause", "causes", "causing", "caused") and word in _DEGREES_OF_HARM:
         return "him"  # "is causing her significant pain"
+    if verb == "like" and _SEEMS_LIKE.search(text, max(0, start - 24), start):
+        return "him" if _ends_phrase(text, end) else "his"  # "feels like her milk is adequate"
     if verb in _GIVES:
         return "his" if word in _OWN_GIFTS or word.endswith(("'s", "’s")) else "him"
     if word in _PLAIN_VERBS and not verb.endswith(("'s", "’s")):

@@ -77,6 +77,11 @@ _OPENS_WITH_PROVIDER = re.compile(
 _WITH_PROVIDER = re.compile(
     _PROVIDER.pattern + r"(?:\.?[ \t]+(?:\[\*\*[^\]]*\]|_{2,}|[A-Z][\w'’-]+)){0,2}[ \t]+and[ \t]+$"
 )
+_ASKED = re.compile(
+    r"\b(?:asked|consulted|called|requested)\s+(?:that\s+)?(?:[\w']+\s+){0,2}?(?:"
+    + _PROVIDER.pattern
+    + r")[^;]{0,40}\bpatient\s+and\s+$"
+)
 _AIDES = frozenset(
     ["aide", "hha", "pca", "vna", "nurse", "rn", "landlord", "landlady", "supervisor", "coworker", "teacher"]
 )
@@ -98,8 +103,8 @@ _CALLS_HELP = re.compile(
 )
 _COUPLE = re.compile(r"\b(?:Mr|Mrs|Ms)\.?\s+(?:and|&)\s+(?:Mr|Mrs|Ms)\b")
 _KIN_OF_ONES_OWN = (
-    r"(?:has|does\s+not\s+have|doesn't\s+have)\s+(?:an?|any|no|one|two|three|four|five|six|seven|\d+|several|many|another|other|both)\s+"
-    r"(?:\w+\s+){0,2}?(?:siblings?|brothers?|sisters?"
+    r"(?:has(?:\s+had)?|does\s+not\s+have|doesn't\s+have)\s+(?:an?|any|no|one|two|three|four|five|six|seven|\d+|several|many|another|other|both)\s+"
+    r"(?:[\w-]+\s+){0,3}?(?:siblings?|brothers?|sisters?|aunts?|uncles?|cousins?|grandparents?"
 )
 _HAS_KIN = re.compile(rf"\s+(?:also\s+)?(?:{_KIN_OF_ONES_OWN})|is\s+(?:unaware|not\s+aware)\s+of)\b", re.IGNORECASE)
 OWN_STORY = re.compile(
@@ -127,6 +132,21 @@ _DONATES = re.compile(r"\bdonat(?:ed|es|ing)\b|\bdonor\b", re.IGNORECASE)
 _CLAUSE_BEFORE = re.compile(r"(?:^|[,:])\s*(?P<clause>[^,:]+),\s*(?:and\s+|but\s+)?$", re.IGNORECASE)
 _OBJECT_SOON = re.compile(r"\s+(?:\w+\s+){1,3}?(?P<object>her|him)\b", re.IGNORECASE)
 _BLANK_LINE = re.compile(r"\n[ \t]*\n")
+
+
+_WHO_DIED = re.compile(
+    r"[\s\-*•,]*(?:his|her|the\s+patient['’]s)\s+(?:[\w-]+\s+){0,2}?(?:died|passed\s+away|is\s+deceased)\b",
+    re.IGNORECASE,
+)
+_ALIVE = re.compile(
+    r"\s+(?:also\s+|currently\s+|now\s+|still\s+|otherwise\s+)?(?:is|has|does|denies|lives|works|smokes|takes|reports|drinks|feels|uses|wants)\b",
+    re.IGNORECASE,
+)
+
+
+def goes_on_alive(text: str, before: int, first: int, end: int) -> bool:
+    """ "Her sister died at 65. She has two aunts": who is alive is the patient."""
+    return _WHO_DIED.match(text, before, first) is not None and _ALIVE.match(text, end) is not None
 
 
 class Subjects:
@@ -172,6 +192,8 @@ class Subjects:
             if _GIVES_CARE.match(text, hit.end) and self._opens_with_kin(before):
                 return True
             if PLAINLY.match(text, hit.end) or _HAS_KIN.match(text, hit.end):
+                return False
+            if goes_on_alive(text, before, first, hit.end):
                 return False
             speaks = _SPEAKS.match(text, hit.end) is not None
             return self._is_about_another(before, first, passing=not speaks) or (
@@ -245,6 +267,10 @@ class Subjects:
         if before is None or not _TREATS.match(self._note.text, hit.end):
             return False
         return _PROVIDER.search(self._note.text, before, self._note.sentence(hit.start)[0]) is not None
+
+    def is_asked(self, first: int, end: int) -> bool:
+        """ "I have asked Dr. Lee to see the patient and he has done so": the doctor, and no slip of the pen."""
+        return _ASKED.search(self._note.text, first, end) is not None
 
     def is_of_later_provider(self, person: Hit, hit: Hit) -> bool:
         """ "Lives with her husband. Her PCP started her on prednisone; he gave it for a week": not the husband."""

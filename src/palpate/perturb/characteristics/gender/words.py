@@ -64,7 +64,7 @@ _DESCRIBED = re.compile(
     re.IGNORECASE,
 )
 _HE_IS = re.compile(
-    r"\b(?P<who>he|she|patient|pt)\s+(?:(?:has|lives|works)\s[^.;,]{1,30}\sand\s+)?(?:is|was)\s+(?:currently\s+|now\s+|also\s+)?(?:(?:an?|the)\s+)?(?:(?!who|with|of)[\w-]+,?\s+){0,3}$",
+    r"\b(?P<who>he|she|patient|pt)\s+(?:(?:has|lives|works)\s[^.;,]{1,30}\sand\s+)?(?:is|was|ha[sd]\s+been|work(?:s|ed)\s+as)\s+(?:currently\s+|now\s+|also\s+)?(?:(?:an?|the)\s+)?(?:(?!who|with|of)[\w-]+,?\s+){0,3}$",
     re.IGNORECASE,
 )
 _UNCLEAR = "a word for a gender that may be somebody else's"

@@ -89,7 +89,7 @@ _INFANT = re.compile(
     re.IGNORECASE,
 )
 _INFANT_ALONE = re.compile(
-    r"\b(?:is|was|this)\s+(?:an?\s+)?(?:[a-z]+\s+)?(?:\d{1,3}|[a-z]+)[\s-]*(?:hours?|hrs?|days?|weeks?|wks?|months?|mos?)[\s-]*old\b"
+    r"(?:\b(?:is|was|this)\s+(?:an?\s+)?(?:[a-z]+\s+)?|(?:^|[.:\n]\s*)An?\s+)(?:\d{1,3}|[a-z]+)[\s-]*(?:hours?|hrs?|days?|weeks?|wks?|months?|mos?)[\s-]*old\b"
     r"(?=\s*(?:[.,]|with\b|who\b|here\b|in\b|brought\b|presents))",
     re.IGNORECASE,
 )
@@ -101,6 +101,9 @@ _NEWBORN_OPENS = re.compile(
 """ "A male newborn delivered at 34 weeks"."""
 _BABY = re.compile(r"(?:^|[.:\n]\s*)Baby\s+(?:boy|girl)\s+(?:of\s+)?[A-Z][a-z]+,")
 """ "Newborn discharge. Baby girl Ruiz, 39 weeks"."""
+_INFANTS = frozenset(["baby", "infant", "newborn", "neonate"])
+_IS_AN = re.compile(r"\b(?:patient|pt|he|she)\s+(?:is|was)\s+an?\s+(?:[\w-]+,?\s+){0,3}$", re.IGNORECASE)
+""" "The patient is a well-nourished baby"."""
 _YEARS_TOO = re.compile(r"years?[\s,-]+(?:and\s+)?$", re.IGNORECASE)
 """A child of 5 years and 4 months is no infant."""
 _DECADES = ("septuagenarian", "octogenarian", "nonagenarian", "sexagenarian", "centenarian", "teenage", "teenager")
@@ -175,5 +178,8 @@ def speaks_of_infant(note: ScannedNote) -> bool:
         if match is None or _YEARS_TOO.search(note.text, max(first, hit.start - 14), match.start()):
             continue
         if not note.in_family(hit.start) and not has_other_subject(note, match.start(), people=RELATIVES):
+            return True
+    for hit in note.hits("people"):
+        if hit.word in _INFANTS and _IS_AN.search(note.text, max(0, hit.start - 60), hit.start):
             return True
     return _NEWBORN_OPENS.match(note.text, 0, 90) is not None or _BABY.search(note.text, 0, 90) is not None

@@ -74,7 +74,9 @@ _WORKS = re.compile(
     r"[ \t]+(?:(?:retired|married|single|divorced|widowed|semi-retired|full[ -]time|part[ -]time|former)[ \t]+)+[a-z]",
     re.IGNORECASE,
 )
-_GRADED = re.compile(r"\b(?:mildly|slightly|moderately|very|quite|looks|appears)\s+$", re.IGNORECASE)
+_GRADED = re.compile(
+    r"\b(?:mildly|slightly|moderately|somewhat|(?:a\s+)?(?:little|bit)|very|quite|looks|appears)\s+$", re.IGNORECASE
+)
 _POUNDS = re.compile(
     r"\d\s*(?:pounds?|lbs?\.?|kgs?|kilograms?|kilos?)\s+$|\b(?:is|was|been|being|too)\s+$", re.IGNORECASE
 )

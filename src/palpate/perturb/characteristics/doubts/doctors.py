@@ -1,0 +1,118 @@
+"""Doctors: a pronoun that may be that of the doctor of whom the clause or the sentence before tells.
+
+"Dr. A was called at night. He then changed the antibiotics." Most pronouns after such a sentence are the patient's all
+the same ("Dr. A saw the patient. He was discharged"): the verb tells.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+
+from palpate.perturb.characteristics.gender.subjects import PLAINLY
+from palpate.perturb.characteristics.reading import Hit, ScannedNote
+
+_DOCTORS = frozenset(
+    ["dr", "doctor", "physician", "surgeon", "attending", "pcp", "resident", "np", "cardiologist", "neurologist"]
+)
+_NAMED = re.compile(r"\.?[ \t]+[A-Z]")
+_REACHED = (
+    r"(?:I|we)\s+(?:\w+\s+){0,2}?(?:ask|asked|call|called|consult|consulted|contact|contacted|paged|"
+    r"(?:spoke|talked|discuss|discussed|speak|talk)\b[^.;]{0,30}?\b(?:with|to))\s+"
+)
+_LEADS = re.compile(
+    rf"[\W\d]*(?:(?:then|today|subsequently|however|also|both|later|[a-z]+(?:\s+[\w/]+){{0,4}},)\s+)?(?:{_REACHED})?"
+    r"(?:(?:the|his|her|their|our|my|an?)\s+)?(?:[a-z]+\s+)?",
+    re.IGNORECASE,
+)
+"""What goes before the doctor who is spoken of: "Subsequently, I asked our Dr. A"."""
+_PATIENTS_SENTENCE = re.compile(r"\W*(?:the\s+)?(?:patient|pt|he|she)\b", re.IGNORECASE)
+_JOINT = re.compile(r"(?:\b(?:so|and|but|then)|[,;])\s+$", re.IGNORECASE)
+_SAYS = re.compile(
+    r"\bDr\.?[ \t]+[A-Z]\w*(?:,[^.;,]{1,24},?)?[ \t]+(?:(?:has|had|then|also)[ \t]+)?"
+    r"(?:(?:stated|states|said|says|told\s+(?:me|us)|agreed|indicated|replied|promised)(?:[ \t]+that)?|as)[ \t]+$"
+)
+""" "Dr. A stated that he would ring the ward"; what follows tells of whom."""
+_PRESCRIBES = re.compile(
+    r"(?:['’]s|['’]ll|['’]d)?\s+(?:(?:also|then|now|still|only|\w+ly)\s+)?"
+    r"(?:(?:does|did|do|will|would|can|could|may|might|has|had|is|was)(?:\s+not|n['’]t)?\s+|cannot\s+)?"
+    r"(?:be\s+)?(?:(?:un)?(?:willing|comfortable|able)\s+(?:to\s+|with\s+)?)?"
+    r"(?:prescrib(?:e|es|ing)|refill(?:s|ing)?|renew(?:s|ing)?|operat(?:e|es|ing)\s+on|writ(?:e|es|ing)\s+(?:for|the|a|any|more)|"
+    r"refer(?:s|ring)?\s+(?:him|her|the)|mentioned\b)",
+    re.IGNORECASE,
+)
+""" "His PCP has told him that he does not prescribe it": no patient does."""
+_AS_DOCTOR = re.compile(
+    r"(?:['’]s|['’]ll)?\s+(?:\w+ly\s+|also\s+|then\s+|will\s+|would\s+|has\s+|is\s+|was\s+|had\s+|be\s+|have\s+)*(?:kindly|graciously|called|calls|"
+    r"done\s+so|agreed\s+to\s+(?:see|take|accept|evaluate|perform|do|follow|assist)|planning\s+(?:for|on|to)|plans\s+to\s+(?:perform|do|see|take|"
+    r"order|proceed)|see(?:ing)?\s+(?:the\s+(?:patient|pt)|him|her)\b|available|present\s+(?:for|during|throughout)|assist(?:ed|ing|s)|changed\s+(?:the|anti|his|her)|"
+    r"recommend\w*|perform\w*|order(?:ed|ing)|suggest\w*|advis(?:ed|es|ing)\s+(?:me|us|that|the|him|her)|concur\w*|scrubbed|dictat\w+|supervis\w+|on\s+call)\b",
+    re.IGNORECASE,
+)
+"""What a doctor does, also where the patient was the subject: "He was referred to Dr. A. He is planning an EMG"."""
+_DOES = (
+    r"has\b(?!\s+(?:\w+ly\s+)?(?:done|seen|recommended|ordered|asked|agreed|suggested|reviewed|evaluated|advised|planned))|had\b|"
+    r"reports?\b|reported|states\b|feels\b|takes\b|lives\b|smokes\b|continue[sd]?\b|requir|receiv|develop|did\s+(?:well|not|have)|do(?:es)?\s+not|does\s+"
+    r"(?:have|report|note)|underst|agree[sd]?\s+(?:and|with\s+(?:this|the)\s+plan)|may\b|can(?:not)?\b|could\b|should\b|needs?\b|needed|wish|want|prefer|declin|"
+    r"refus|consent|verbali|would\s+(?:like|benefit|need|require)|will\s+(?:need|return|follow|continue|take|undergo|require|"
+    r"(?:also\s+|then\s+)?be\s+(?!happy|available|out|on\s+call|assist)\w+)|"
+    r"(?:is|was|has\s+been|had\s+been)\s+(?:(?:also|then|now|again|\w+ly)\s+)?(?:diagnosed|found|seen|told|advised|instructed|treated|prescribed|brought|"
+    r"sent|taken|hospitalized|unable|stable|doing|having|feeling|recently|on\s+(?!call)|status|s/p|to\s|not\s|in\s+(?!agreement)|very|asymptomatic|"
+    r"currently|still|without|with\s|aware|cleared|recommended|counseled|offered|scheduled|asked|ready|awake|sedated|maintained|kept|an?\s|\d|felt|seen|"
+    r"switched|changed\s+to|put\s+on|able|unresponsive|hypotensive|supposed|due|made|deemed|fitted|followed|followed\s+by|positive|negative|informed|"
+    r"pain|comfortable|well|better|improving|alive|married|single)|came\b|went\b|fell\b|felt\s+(?:better|well|weak|dizzy|pain)|lost\b|gained|"
+    r"tolerat|ambulat|quit\b|stopped\s+(?:taking|smoking)|began\b|started\s+(?:having|to|taking)|noticed|woke|experienc|suffer|recover|improv"
+)
+_AS_PATIENT = re.compile(
+    rf"(?:['’]s)?\s+(?:also\s+|then\s+|now\s+|still\s+|subsequently\s+|\w+ly\s+)?(?:{_DOES})", re.IGNORECASE
+)
+_OWNS = re.compile(
+    r"\s+(?:office|clinic|practice|partners?\b(?=\s+(?:agreed|will|saw|has|Dr))|colleagues?|team|nurse|assistant|recommendations?|note|consult(?:ation)?|"
+    r"opinion|report|staff|associates?|service|discretion|dictation|PA|NP)\b",
+    re.IGNORECASE,
+)
+
+
+def has_doctor(note: ScannedNote) -> bool:
+    """Whether the note speaks of a doctor at all."""
+    return any(hit.word in _DOCTORS for hit in note.hits("sure:kin"))
+
+
+def is_doctors(note: ScannedNote, pronoun: Hit) -> bool:
+    """Whether a pronoun may be the doctor's."""
+    first, _ = note.sentence(pronoun.start)
+    if pronoun.word in ("his", "her"):
+        near = _doctor(note, max(first, pronoun.start - 40), pronoun.start)
+        return near is not None and _OWNS.match(note.text, pronoun.end) is not None
+    if pronoun.word not in ("he", "she"):
+        return False
+    if _SAYS.search(note.text, max(first, pronoun.start - 60), pronoun.start) and not _AS_PATIENT.match(
+        note.text, pronoun.end
+    ):
+        return True
+    if _PRESCRIBES.match(note.text, pronoun.end) and _doctor(note, first, pronoun.start):
+        return True
+    opens = not note.text[first : pronoun.start].strip(" \t\n-*•,")
+    if not opens and not _JOINT.search(note.text, max(first, pronoun.start - 6), pronoun.start):
+        return False
+    before = note.sentence(first - 1)[0] if opens and first else first
+    doctor = _doctor(note, before, pronoun.start)
+    if doctor is None:
+        return False
+    if _AS_DOCTOR.match(note.text, pronoun.end):
+        return True
+    if PLAINLY.match(note.text, pronoun.end) or _AS_PATIENT.match(note.text, pronoun.end):
+        return False
+    return (
+        _PATIENTS_SENTENCE.match(note.text, before) is None
+        and _LEADS.fullmatch(note.text, before, doctor.start) is not None
+    )
+
+
+def _doctor(note: ScannedNote, start: int, end: int) -> Hit | None:
+    """The first doctor within a stretch; "dr" is one before a name only."""
+    hits = note.hits("sure:kin")
+    for hit in hits[bisect_left(hits, (start,)) : bisect_left(hits, (end,))]:
+        if hit.word in _DOCTORS and (hit.word != "dr" or _NAMED.match(note.text, hit.end)):
+            return hit
+    return None
