@@ -72,6 +72,14 @@ def test_the_page_is_private_and_the_same_for_a_seed(notes: Path, palpate: Comma
     assert "fall" not in json.dumps(saved)
 
 
+def test_fewer_notes_than_were_asked_for_are_told(notes: Path, palpate: CommandLine) -> None:
+    page = notes / "review.html"
+    ran = palpate("alter", "--sample", "50", "--cohort", notes / "notes.csv", "--to", "gender=female", "--out", page)
+    told = " ".join(ran.out.split())
+    assert "20 altered notes are in" in told
+    assert "50 were asked for: of 40 notes, 20 say it already and 0 were skipped." in told
+
+
 def test_the_audit_prints_the_error_rate_beside_its_findings(notes: Path, palpate: CommandLine) -> None:
     saved = saved_by(sampled(palpate, notes))
     for k, one in enumerate(saved["marks"]):

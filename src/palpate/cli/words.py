@@ -128,6 +128,10 @@ def _review(
         sure=sure,
     )
     out.print(f"{len(drawn.notes)} altered notes are in [bold]{escape(str(page))}[/bold].", soft_wrap=True)
+    if len(drawn.notes) < n:
+        skipped = sum(drawn.reasons.values())
+        others = f"{drawn.n_kept:,} say it already and {skipped:,} were skipped"
+        out.print(f"{n:,} were asked for: of {drawn.n_read:,} notes, {others}.", soft_wrap=True)
     out.print(
         "The page contains text from patients' notes: handle it as you would the notes. Open it in a browser, mark "
         "each alteration right or wrong, save, and give the saved file to the audit `characteristics` as `review:`."

@@ -269,8 +269,10 @@ def _after(data: Any) -> re.Pattern[str]:
     but = r"but(?: (?:was|were|then|later|subsequently))?(?= (?:not|ruled|excluded|absent|negative))"
     aux = rf"(?:,? (?:{_either(data['auxiliaries'])}|{but}|[a-z]+ly)){{0,7}}?"
     verb = rf"(?:,? (?:{_either(data['auxiliaries'])}|{but}|[a-z]+ly)){{1,7}}?"
+    opinion = r"(?:appear|seem|thought|felt|believed|considered|deemed|judged|suspected) to be"
+    between = rf"(?: (?:been|be|{opinion}|to be|clearly|definitely|[a-z]+ly|yet|to have)){{0,2}}"
     negated = (
-        rf"(?:{_either(data['negations'])}(?: (?:been|be|to be|clearly|definitely|[a-z]+ly|yet|to have)){{0,2}} "
+        rf"(?:{_either(data['negations'])}{between} "
         rf"(?<!previously )(?<!before ){_either(data['not_before'])})"
     )
     undone = rf"(?! {_either(data['undone'])})"

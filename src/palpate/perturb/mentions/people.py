@@ -64,6 +64,12 @@ _CARES_FOR = re.compile(
     r"(?:\w+\s+)?(?:with|for|to|of)?\s*(?:(?:his|her|the|their|an?|own|elderly|ill|sick|dying)\s+){0,3}\Z",
     re.IGNORECASE,
 )
+_TOO = re.compile(
+    r"[^.;]{0,60}\b(?:he|she|they|patient|pt)\s+(?:now\s+|also\s+)?(?:has|had|have|got|caught|developed)\s+(?:it|one|the\s+same)\s+"
+    r"(?:too|as\s+well)\b",
+    re.IGNORECASE,
+)
+""" "His son had pneumonia, and now he has it too"."""
 
 
 def is_of_patient(text: str) -> bool:
@@ -77,6 +83,8 @@ def is_of_other(text: str, start: int, end: int) -> bool:
     """Whether the mention at this place of a sentence is about somebody else than the patient."""
     if _OF_RELATIVE.match(text, end) and not _CAUGHT.search(text, max(0, start - 40), start):
         return True
+    if _TOO.match(text, end):
+        return False
     hits = [hit for hit in _words().scan(text).hits("people") if not _is_child_seen(text, hit)]
     note = ScannedNote(text, {"people": hits})
     people = [hit for hit in hits if hit.start < start and hit.word in _PEOPLE]

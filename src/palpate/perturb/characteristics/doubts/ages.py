@@ -67,7 +67,7 @@ _FIRST_NAME = re.compile(r"\b[A-Z][a-z]+\s+$")
 _DECADE = re.compile(r"['’]?s\b")
 _IN_HIS = re.compile(r"\bin\s+(?:(?:his|her|their)\s+)?(?:early|mid|late)?[\s-]*$", re.IGNORECASE)
 _BIRTH = re.compile(r"(?:\s+(?:of\s+birth|in|on))?[\s:.)-]*(?:\[\*\*)?(?:[A-Z][a-z]+\s+)?\d[\d/., -]*", re.IGNORECASE)
-_GRAVIDA = re.compile(r"\b[Gg]\s?\d{1,2}\s?,?\s?[Pp]\s?\d")
+_GRAVIDA = re.compile(r"[Gg](?<!\w[Gg])\s?\d{1,2}\s?,?\s?[Pp]\s?\d")
 _GIVES = re.compile(r"\bg(?:ave|ives|iving|iven)\s+$", re.IGNORECASE)
 _YEARS_PASSED = re.compile(
     r"\s*(?:y|yrs?|years?|mos?|months?|w|wks?|weeks?|days?|d|hrs?|min\w*)\b|\s*[./+]?\d*\s*(?:kg|g|lbs?|weeks|wks?)\b"

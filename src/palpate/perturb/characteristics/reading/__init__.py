@@ -39,6 +39,7 @@ _SMALL = bytes(ord(chr(k).lower()) if chr(k).isascii() and chr(k).isalpha() else
 """Letters in lower case, and a blank for everything else."""
 _HYPHENS = dict.fromkeys((0x2010, 0x2011, 0x2012), "-")
 """Hyphens of word processors, which are read as plain ones: "72‑yo". The text keeps its length."""
+_new = tuple.__new__
 _FE_MALE = re.compile(r"\bfe[ -]$", re.IGNORECASE)
 
 
@@ -176,7 +177,7 @@ class TriggerWords:
             if word == "male" and _FE_MALE.search(text, max(0, start - 4), start):
                 hit = Hit(start - 3, end, "female")  # mistyped: "a 44 year old fe male"
             else:
-                hit = Hit(start, end, word)
+                hit = _new(Hit, (start, end, word))  # as Hit(...), in half the time
             for name in names:
                 if name in hits:
                     hits[name].append(hit)
