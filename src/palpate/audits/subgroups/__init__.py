@@ -29,7 +29,7 @@ from palpate.audits.kit.missing import (
 from palpate.audits.kit.resampling import INTERVALS, Correction, Family
 from palpate.audits.kit.rows import EstimateIndex, RowWriter
 from palpate.audits.kit.scope import Count, Recall, Replicates, Share, Threshold, Unit
-from palpate.audits.kit.thresholds import ThresholdRule, check_rule, decide_thresholds
+from palpate.audits.kit.thresholds import ThresholdRule, Thresholds, check_rule, decide_thresholds
 from palpate.audits.subgroups.answers import SubgroupAnalysis, questions_of, subgroup_answers
 from palpate.audits.subgroups.blocks import subgroup_blocks
 from palpate.audits.subgroups.estimates import MODEL_GAP, PATIENTS, subgroup_rows
@@ -144,15 +144,7 @@ class Subgroups:
         self, plan: Plan[Grouped], predictions: Predictions, rng: np.random.Generator, gaps: Gaps | None = None
     ) -> AuditResult:
         """Levels, differences to the rest and between models, and the largest gaps, label by label."""
-        grouped, rule = plan.memory, self._threshold_rule
-        threshold = decide_thresholds(
-            plan,
-            predictions.scored,
-            rule=rule,
-            validation=grouped.validation,
-            main=grouped.main,
-            known=None if gaps is None else gaps.known,
-        )
+        grouped, threshold = plan.memory, self._thresholds(plan, predictions, gaps)
         resampled = Resampled(self.unit, self.n_bins, self.n_replicates, int(rng.integers(2**63)))
         cases = Cases.of(plan, predictions, grouped.main, threshold.values, resampled, gaps)
         columns = Columns.of(grouped.partitions, len(cases.patient))
@@ -199,6 +191,16 @@ class Subgroups:
                 "groups": {each.name: len(each.groups) for each in grouped.partitions},
                 "intervals": INTERVALS,
             },
+        )
+
+    def _thresholds(self, plan: Plan[Grouped], predictions: Predictions, gaps: Gaps | None) -> Thresholds:
+        return decide_thresholds(
+            plan,
+            predictions.scored,
+            rule=self._threshold_rule,
+            validation=plan.memory.validation,
+            main=plan.memory.main,
+            known=None if gaps is None else gaps.known,
         )
 
     @property
