@@ -221,7 +221,7 @@ def open_answers(result: AuditResult, audit: Audit, left_out: Mapping[str, str])
     """What the audit asks, unsettled for the models that it says nothing about; as it asks it of the other models."""
     asked = {answer.question: answer for answer in reversed(result.answers)}
     for name in () if asked else getattr(audit, "asked", getattr(audit, "questions", ())):
-        asks = f"{result.audit.capitalize()}: {name.replace('_', ' ')}"
+        asks = getattr(audit, "asks", {}).get(name) or f"{result.audit.capitalize()}: {name.replace('_', ' ')}"
         asked[name] = Answer(question=name, asks=asks, model="", verdict="unsettled", metric=name)
     for model, why in left_out.items():
         for answer in reversed(asked.values()):

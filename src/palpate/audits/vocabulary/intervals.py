@@ -38,7 +38,7 @@ _LEAST_LEFT = 0.1
 _SKEWED, _SKEWED_LOG = 5.0, 1.5
 """How much skewness widens an interval, and one on a log scale; found by simulation."""
 _WEIGHED = 0.25
-"""The power of what unequal weights leave of the patients by which a signed change is less sure; found by simulation."""
+"""The power of what unequal weights leave of the patients by which a signed change is less sure; simulated."""
 
 
 class PatientSums(NamedTuple):
