@@ -42,6 +42,7 @@ def cells(n_samples: int, seed: int, *, thin: bool = False) -> Iterator[Cell]:
     yield from _differences(n_samples, rng, sizes)
     yield from _drops(n_samples, rng, sizes)
     yield from _whole_audits(min(n_samples, 40 if thin else 200), rng, (30,) if thin else (10, 30, 60))
+    yield from weighted_cells(n_samples, np.random.default_rng([seed, 16]), (60,) if thin else (30, 60, 200))
 
 
 def _covers(rates: Rates, truth: Floats | float) -> NDArray[np.bool_]:
@@ -108,6 +109,34 @@ def _scores(n_samples: int, rng: Rng, sizes: Sequence[int]) -> Iterator[Cell]:
             if reader is READERS[0]:
                 rate = float(np.mean([_covers(each, 0.05) for each in shares]))
                 yield Cell("coverage of a share of charts", f"{k} charts, 5% are missed", rate, n_samples, COVERAGE)
+
+
+def weighted_cells(n_samples: int, rng: Rng, sizes: Sequence[int]) -> Iterator[Cell]:
+    """Sampling weights: at random, with a long tail, or because charts in which little is found are drawn more."""
+    for reader in READERS[:1] + READERS[3:]:
+        truth = _truth(rng, reader)
+        for k in sizes:
+            for sampling in ("one in ten stands for eight", "a long tail", "by what is found"):
+                found = []
+                for _ in range(n_samples):
+                    recall, weight = _drawn_charts(sampling, reader, k, rng)
+                    parts = counts(rng, _sizes(rng, len(recall)), recall, reader.false)
+                    weighed = match_ratios(*(each * weight[:, None] for each in parts), weighted=True)
+                    found.append(_covers(weighed.rates, truth))
+                setting = f"{k} charts, {reader.name}, sampling weights: {sampling}"
+                for name, rate in zip(("precision", "recall", "F1"), np.mean(found, axis=0).tolist(), strict=True):
+                    yield Cell(f"coverage of {name}, weighted", setting, rate, n_samples, COVERAGE)
+
+
+def _drawn_charts(sampling: str, reader: Reader, k: int, rng: Rng) -> tuple[Floats, Floats]:
+    """What the model finds in each sampled chart, and how many charts it stands for."""
+    if sampling == "by what is found":
+        recall = reader.recall(rng, 3 * k)
+        chance = (5.0 - 4.0 * np.argsort(np.argsort(recall)) / len(recall)) / 9.0
+        taken = rng.random(len(recall)) < chance
+        return recall[taken], 1.0 / chance[taken]
+    weight = rng.gamma(0.7, size=k) if sampling == "a long tail" else np.where(rng.random(k) < 0.1, 8.0, 1.0)
+    return reader.recall(rng, k), np.asarray(weight)
 
 
 def _differences(n_samples: int, rng: Rng, sizes: Sequence[int]) -> Iterator[Cell]:

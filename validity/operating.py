@@ -50,7 +50,8 @@ class Setting(NamedTuple):
     def __str__(self) -> str:
         notes = "" if self.n_notes == 1 else f", {self.n_notes} notes each"
         where = "" if self.validation else ", no validation split"
-        return f"{self.n_patients:,} patients, {self.prevalence:.0%} positive{notes}{where}"
+        ranks = "" if self.auroc == 0.80 else f", AUROC {self.auroc:g}"
+        return f"{self.n_patients:,} patients, {self.prevalence:.0%} positive{notes}{where}{ranks}"
 
 
 class Drawn(NamedTuple):

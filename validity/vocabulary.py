@@ -38,6 +38,7 @@ from palpate.results.verdicts import MARGINS
 from palpate.stats import interval_p_value
 from validity import COVERAGE, FALSE_ALARMS, WRONG_VERDICTS, Cell
 from validity.removed_words import removal_cells
+from validity.weighted_words import weighted_word_cells
 
 Floats = NDArray[np.float64]
 N_WORDS = 49
@@ -58,6 +59,10 @@ def cells(n_samples: int, seed: int, *, thin: bool = False) -> Iterator[Cell]:
     yield from _spurious_cells(n_samples, rng, thin=thin)
     yield from removal_cells(n_samples, rng, thin=thin)
     yield from _agreement_cells(n_samples, rng, thin=thin)
+    drawn = np.random.default_rng([seed, 16])  # its own, so that the cells above stay as they are
+    yield from weighted_word_cells(
+        n_samples, drawn, lambda kind, n: hospital(kind, spread_scores(drawn), n, drawn), thin=thin
+    )
 
 
 # --- words ----------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -213,3 +214,39 @@ def test_scores_with_gaps_from_python() -> None:
     result = audit(frame, models={"vendor": InMemory(scores, missing="report")}, **options)
     shares = result["performance"].estimates(metric="missing_share").to_polars()
     assert shares.filter(pl.col("group") != "validation split")["value"].to_list() == pytest.approx([0.1])
+
+
+def test_a_model_without_any_score_leaves_every_question_open(tmp_path: Path) -> None:
+    frame = notes_frame(400)
+    k = np.arange(400)
+    scores = {"silent": np.full(400, np.nan), "gaps": np.where(k % 10 == 6, np.nan, 0.1 + (k * 7919 % 97) / 121)}
+    frame = frame.with_columns(sex=pl.when(pl.Series(k % 3 > 0)).then(pl.lit("f")).otherwise(pl.lit("m")))
+    audits = {
+        "performance": {"n_replicates": 100, "threshold": 0.3},
+        "operating": {"n_replicates": 100, "thresholds": {"v": 0.3}, "required": {"sensitivity": 0.5}},
+        "slices": {"n_replicates": 100, "by": ["sex"]},
+    }
+    for some in (["silent", "gaps"], ["silent"]):
+        models = {name: InMemory(scores[name], missing="report") for name in some}
+        result = audit(frame, labels=["ill"], attributes=["sex"], models=models, audits=audits, out=tmp_path / some[-1])
+        for name, question in {"performance": "separation", "operating": "sensitivity", "slices": "worse"}.items():
+            card = json.loads((tmp_path / some[-1] / "scorecard.json").read_text())
+            row = next(each for each in card if (each["audit"], each["question"]) == (name, question))
+            verdicts = {model: cell["verdict"] for model, cell in row["models"].items()}
+            assert verdicts["silent"] == "unsettled"
+            assert set(verdicts) == set(some), "the other model has what it has scores for"
+            rows = result[name].estimates(model="silent").to_polars().filter(pl.col("value").is_null())
+            assert rows.height
+            assert rows["reason"].str.contains("silent has no score").all()
+
+
+def test_labels_that_lack_different_cases_are_named(tmp_path: Path) -> None:
+    frame = notes_frame(400).with_columns(dead=pl.col("ill").shift(5, fill_value=0))
+    scores = np.stack([(np.arange(400) * 7919 % 97) / 97, (np.arange(400) * 104729 % 89) / 89], axis=1)
+    scores[::4, 1] = np.nan
+    options = {"operating": {"n_replicates": 100, "thresholds": {"v": 0.3}}}
+    result = audit(
+        frame, labels=["ill", "dead"], models={"m": InMemory(scores, missing="report")}, audits=options, out=tmp_path
+    )
+    said = [finding.sentence for finding in result["operating"].findings]
+    assert any("run it once per label" in each for each in said), said

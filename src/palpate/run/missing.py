@@ -4,21 +4,25 @@ A model that declares it (`Model.may_miss`) may lack scores: with `missing: repo
 its outcomes. Its prediction is then NaN. Audits that handle missing scores declare it (`handles_missing`). Any other is
 planned again without the cases of which a copy lacks a score, so that arms stay paired; what was scored is used again.
 A model that lacks scores for most cases would take the other models' cases with it: it is left out instead, as are
-models that lack some where an audit cannot be planned again (texts that it made up, explanations, budgets). Each such
-audit gets the share of missing scores of each of its arms as estimates (`missing_share`).
+models that lack some where an audit cannot be planned again (texts that it made up, explanations, budgets). A model
+that is left out has a row without a value for each metric, and its questions are unsettled. Each such audit gets the
+share of missing scores of each of its arms as estimates (`missing_share`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from palpate.audits.kit.missing import arm_shares
+from palpate.audits.kit.rows import RowWriter
 from palpate.cases.cohort import WEIGHT, Cohort
 from palpate.cases.edits import Ints
 from palpate.errors import PalpateError
@@ -32,10 +36,14 @@ from palpate.results import (
     Predictions,
     estimates_frame,
 )
+from palpate.results.verdicts import Answer
 from palpate.stats.precision import n_distinct
 
 MOST_LACKING = 0.5
 """A model that lacks scores for more of the cases than this is left out of an audit that alters them."""
+_MOST_LABELS = 50
+"""Of more labels, the verdict alone says that a model was left out."""
+_EVERYONE = "all"
 
 
 class Usable(NamedTuple):
@@ -46,26 +54,30 @@ class Usable(NamedTuple):
     findings: tuple[Finding, ...] = ()
     shares: tuple[Estimate, ...] = ()
     """How many scores are missing, by model and arm."""
+    left_out: Mapping[str, str] = MappingProxyType({})
+    """The models that the audit says nothing about, and why."""
 
     @property
     def nothing(self) -> bool:
         """Whether no model is left."""
         return not self.predictions.scored
 
-    def told(self, result: AuditResult) -> AuditResult:
+    def told(self, result: AuditResult, audit: Audit) -> AuditResult:
         """The result with what was left out."""
         if not self.findings and not self.shares:
             return result
-        shares = estimates_frame(list(self.shares)).select(result.estimates.columns)
+        rows = [*self.shares, *left_out_rows(result.audit, audit, self.plan, self.left_out)]
+        added = estimates_frame(rows).select(result.estimates.columns)
         return replace(
             result,
-            estimates=result.estimates.vstack(shares) if self.shares else result.estimates,
+            estimates=result.estimates.vstack(added) if rows else result.estimates,
             findings=(*self.findings, *result.findings),
+            answers=(*result.answers, *open_answers(result, audit, self.left_out)),
         )
 
-    def empty(self, audit: str) -> AuditResult:
+    def empty(self, name: str, audit: Audit) -> AuditResult:
         """The result where no model is left."""
-        return self.told(AuditResult(audit, estimates_frame([])))
+        return self.told(AuditResult(name, estimates_frame([])), audit)
 
 
 def usable_predictions(
@@ -89,13 +101,14 @@ def _usable(
         return Usable(plan, predictions)
     shares = tuple(row for model in lacking for row in arm_shares(name, plan, predictions, model))
     altered = bool(plan.variants.n_edits.any())
-    hopeless = {model for model, count in lacking.items() if altered and count.share > MOST_LACKING}
+    most = MOST_LACKING if altered else 0.0
+    hopeless = {model for model, count in lacking.items() if count.n == count.asked or count.share > most > 0}
     kept = _without(predictions, hopeless) if hopeless else predictions
     again = None if isinstance(audit, AdaptiveAudit) else _planned_again(name, plan, kept, plan_for)
     if again is None:
         return _complete_models(name, plan, predictions, lacking)._replace(shares=shares)
-    said = _left_out(name, {model: lacking[model] for model in lacking if model in hopeless})
-    return again._replace(shares=shares, findings=(*said, *again.findings))
+    gone = {model: lacking[model] for model in lacking if model in hopeless}
+    return again._replace(shares=shares, findings=(*_left_out(name, gone), *again.findings), left_out=_reasons(gone))
 
 
 def _planned_again(
@@ -129,7 +142,18 @@ def _planned_again(
         f"Scores are missing: {name} is about the {n:,} of {total:,} cases that every model scored, and has no number "
         "for the others."
     )
+    if len(plan.labels) > 1 and any(_labels_differ(each.p) for each in predictions.scored.values()):
+        said += (
+            " A case that lacks the score of one label is left out of all: to use what each label has, run it once per "
+            "label (`labels:`)."
+        )
     return Usable(less, Predictions(kept), (Finding(sentence=said, kind="caveat"),))
+
+
+def _labels_differ(p: NDArray[np.float64]) -> bool:
+    """Whether scores are missing for some labels of a case and not for others."""
+    missing = np.isnan(p)
+    return bool((missing.any(axis=1) != missing.all(axis=1)).any())
 
 
 def _n_cases(plan: Plan[Any]) -> int:
@@ -161,7 +185,7 @@ def _complete_models(audit: str, plan: Plan[Any], predictions: Predictions, lack
     """The models that lack nothing."""
     named = [name for name in plan.requests.names if name in lacking]
     kept = Predictions({}) if named else _without(predictions, lacking)
-    return Usable(plan, kept, _left_out(audit, lacking))
+    return Usable(plan, kept, _left_out(audit, lacking), left_out=_reasons(lacking))
 
 
 def _left_out(audit: str, lacking: Mapping[str, _Lacking]) -> tuple[Finding, ...]:
@@ -173,6 +197,46 @@ def _left_out(audit: str, lacking: Mapping[str, _Lacking]) -> tuple[Finding, ...
         )
         for name, count in lacking.items()
     )
+
+
+def _reasons(lacking: Mapping[str, _Lacking]) -> dict[str, str]:
+    return {
+        name: f"{name} has no score"
+        if count.n == count.asked
+        else f"{name} lacks {count.n:,} of the {count.asked:,} scores that this needs"
+        for name, count in lacking.items()
+    }
+
+
+def left_out_rows(name: str, audit: Audit, plan: Plan[Any], left_out: Mapping[str, str]) -> Iterator[Estimate]:
+    """A row without a value for each metric and label of a model that an audit says nothing about."""
+    writer, n = RowWriter(name), _n_cases(plan)
+    for model, why in left_out.items():
+        for metric in getattr(audit, "metrics", ()):
+            for label in plan.labels if len(plan.labels) <= _MOST_LABELS else ():
+                yield writer.row(model, metric, label, _EVERYONE, None, n=n, reason=why)
+
+
+def open_answers(result: AuditResult, audit: Audit, left_out: Mapping[str, str]) -> Iterator[Answer]:
+    """What the audit asks, unsettled for the models that it says nothing about; as it asks it of the other models."""
+    asked = {answer.question: answer for answer in reversed(result.answers)}
+    for name in () if asked else getattr(audit, "asked", getattr(audit, "questions", ())):
+        asks = getattr(audit, "asks", {}).get(name) or f"{result.audit.capitalize()}: {name.replace('_', ' ')}"
+        asked[name] = Answer(question=name, asks=asks, model="", verdict="unsettled", metric=name)
+    for model, why in left_out.items():
+        for answer in reversed(asked.values()):
+            yield Answer(
+                question=answer.question,
+                asks=answer.asks,
+                model=model,
+                verdict="unsettled",
+                metric=answer.metric,
+                margin=answer.margin,
+                required=answer.required,
+                percent=answer.percent,
+                n_unsettled=1,
+                reason=why,
+            )
 
 
 def _without(predictions: Predictions, models: Collection[str]) -> Predictions:

@@ -354,7 +354,8 @@ def _plan_again(
 def _analyse(job: Job, name: str, usable: Usable, progress: RunProgress) -> AuditResult:
     progress.stage(f"analysing {name}")
     if usable.nothing:
-        return usable.empty(name)
-    found = usable.told(job.audits[name].analyse(usable.plan, usable.predictions, stream(job.seed, name, "analyse")))
+        return usable.empty(name, job.audits[name])
+    found = job.audits[name].analyse(usable.plan, usable.predictions, stream(job.seed, name, "analyse"))
+    found = usable.told(found, job.audits[name])
     said = one_cohort_fact(job.cohort, usable.plan)
     return found if said is None else replace(found, findings=(*found.findings, Finding(sentence=said)))

@@ -101,6 +101,7 @@ def test_pairs_are_chosen_by_the_history_and_count_by_weight(known: Planted) -> 
     assert (matched["n"], matched["n_positive"]) == (round(share.sum()), round(share[y == 1].sum())), (
         "pairs are counted"
     )
+    assert not any("drawn by outcome" in each.sentence for each in found.findings), "both classes weigh alike"
     plain = row(run(QUICK, known.cohort, known.scores), "auroc", "both", "a", "matched")
     assert matched["high"] - matched["low"] > plain["high"] - plain["low"]  # type: ignore[operator]
 
@@ -152,6 +153,11 @@ def test_a_case_control_sample_tells_about_the_population() -> None:
     assert row(found, "context_smd", PRETEST, "ill", "re-weighted")["value"] == pytest.approx(0.0, abs=0.1)
     # Two negatives for each positive are too few to find partners: said, not hidden.
     assert any("matched pairs are not alike" in each.sentence for each in found.findings)
+    told = [each.sentence for each in found.findings if "drawn by outcome" in each.sentence]
+    assert len(told) == 1
+    assert "a case without 'ill' stands for 5.0 times as many as one with it" in told[0]
+    assert "matched AUROCs may be too high" in told[0]
+    assert not any("drawn by outcome" in each.sentence for each in biased.findings), "there are no weights"
 
 
 def test_training_cases_of_weight_0_teach_nothing() -> None:

@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 
 from palpate.audits.data import Data
+from palpate.audits.kit.wording import percent
 from palpate.cases.cohort import Cohort, stack
 from palpate.errors import ConfigError
 from palpate.results import AuditResult, Table
@@ -288,3 +289,40 @@ def test_an_attribute_whose_values_are_all_rare_is_other() -> None:
     table = frame(12).with_columns(race=pl.format("r{}", pl.int_range(pl.len())))
     found = lines(shown(check(cohort(table))))
     assert [value for name, value in found if name == "race"] == ["other (12 values)"]
+
+
+def test_weighted_numbers_stand_beside_the_counts() -> None:
+    table = frame()
+    weight = np.where(table["ill"].to_numpy() == 1, 1.0, 4.5)
+    weighted = table.with_columns(sampling_weight=pl.Series(weight))
+    result = check(cohort(weighted), smallest_cell=1)
+    found, plain = lines(shown(result)), lines(shown(check(cohort(table), smallest_cell=1)))
+    long = result.tables["table1"]
+    for part in ("train", "test"):
+        own = weighted.filter(split=part)
+        mass = own["sampling_weight"].to_numpy()
+        assert found["cases", "number"][part] == f"{len(own)}; weighted {mass.sum():g}"
+        share = float(mass[own["ill"].to_numpy() == 1].sum() / mass.sum())
+        cell = found["ill", "events"][part]
+        assert cell.startswith(f"{plain['ill', 'events'][part]}; weighted {own['ill'].sum()} (")
+        assert cell.endswith(f"({percent(share)})")
+        ages = own.drop_nulls("age").sort("age")
+        reached = np.cumsum(ages["sampling_weight"].to_numpy()) / ages["sampling_weight"].sum()
+        median = float(ages["age"][int(np.searchsorted(reached, 0.5))])
+        row = long.filter(part=part, characteristic="age", value="median (quartiles)").row(0, named=True)
+        assert row["weighted_median"] == median
+        assert f"; weighted {median:g} (" in found["age", "median (quartiles)"][part]
+        race = long.filter(part=part, characteristic="race", value="b").row(0, named=True)
+        known = own.filter(pl.col("race") != "")
+        assert race["weighted_n"] == pytest.approx(known.filter(race="b")["sampling_weight"].sum())
+        assert race["weighted_of"] == pytest.approx(known["sampling_weight"].sum())
+    assert "stand for by their sampling weights" in str(shown(result).caption)
+    assert "weighted" not in str(plain)
+
+
+def test_what_is_not_told_has_no_weighted_number() -> None:
+    table = frame(60).with_columns(sampling_weight=pl.Series(np.where(np.arange(60) % 2, 1.0, 3.0)))
+    result = check(cohort(table))
+    hidden = result.tables["table1"].filter(reason="withheld")
+    assert hidden.height
+    assert hidden["weighted_n"].is_null().all()

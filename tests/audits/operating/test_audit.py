@@ -7,11 +7,13 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
+from scipy import sparse
 from sklearn import metrics as sk
 
 from palpate.audits.operating import Operating
 from palpate.audits.operating.measures import AlertSampling, Decided, flag_curve, measure_points
 from palpate.audits.operating.points import AlertPoint
+from palpate.cases.cohort import Cohort
 from palpate.errors import CohortError, ConfigError
 from palpate.results import ModelPredictions, Predictions
 from tests.audits.operating.planted import QUICK, cases, find, run
@@ -100,6 +102,32 @@ def test_a_capacity_by_the_day_counts_the_cohorts_days() -> None:
     assert find(result, "threshold", "1 a day")["value"] == find(same, "threshold", "flag 20%")["value"]
     row = find(result, "alerts_per_day", "1 a day")
     assert row["value"] == pytest.approx(5 * find(result, "flag_rate", "1 a day")["value"])
+
+
+def test_a_capacity_by_the_day_counts_the_patients_that_weights_stand_for() -> None:
+    """A case of weight 3 is three patients of that day: the same threshold and alerts a day as with copies."""
+    cohort, p = cases(600)
+    weight = np.random.default_rng(2).integers(1, 4, 600)
+    weighted = replace(cohort, cases=cohort.cases.with_columns(sampling_weight=pl.Series(weight.astype(float))))
+    again = np.repeat(np.arange(600), weight)
+    copied = cohort.cases[again.tolist()].with_columns(
+        case_id=pl.Series([f"c{k}" for k in range(len(again))]), patient_id=pl.Series([f"p{k}" for k in again])
+    )
+    copies = Cohort(copied, cohort.labels, sparse.csc_array(cohort.y.toarray()[again]))
+    audit = Operating(capacity={"per_day": 2}, **QUICK)
+    found, wanted = run(audit, weighted, {"m": p}), run(audit, copies, {"m": p[again]})
+    for metric in ("threshold", "flag_rate", "alerts_per_day"):
+        values = [find(each, metric, "2 a day")["value"] for each in (found, wanted)]
+        assert values[0] == pytest.approx(values[1], abs=1e-12), metric
+
+
+def test_weights_that_are_no_counts_of_patients_are_refused_for_a_capacity_by_the_day() -> None:
+    cohort, _ = cases(300)
+    weight = np.random.default_rng(2).uniform(0.2, 1.8, 300)
+    weighted = replace(cohort, cases=cohort.cases.with_columns(sampling_weight=pl.Series(weight)))
+    with pytest.raises(ConfigError, match="how many patients each case stands for, 1 or more, and the smallest is 0"):
+        Operating(capacity={"per_day": 2}).plan(weighted, np.random.default_rng(0))
+    Operating(capacity={"flag": 0.1}).plan(weighted, np.random.default_rng(0))
 
 
 def test_more_a_day_than_there_are_is_no_limit() -> None:

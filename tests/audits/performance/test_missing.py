@@ -115,9 +115,9 @@ def test_models_without_common_cases_are_not_fatal() -> None:
     first, second = np.arange(600) < 450, np.arange(600) >= 450
     result = run(AUDIT, cohort, {"a": with_gaps(p, first), "b": with_gaps(p, second), "c": p})
     assert value(result, "auroc", model="c")["n"] > 0
-    assert any("has no number here" in finding.sentence for finding in result.findings)
+    assert any("score no case together" in finding.sentence for finding in result.findings)
     nothing = run(AUDIT, cohort, {"a": p * np.nan})
-    assert any("No model has a score for any audited case" in finding.sentence for finding in nothing.findings)
+    assert any("a has no score for any audited case" in finding.sentence for finding in nothing.findings)
     assert value(nothing, "missing_share", model="a", group="home")["value"] == 1.0
 
 
@@ -128,3 +128,85 @@ def test_an_ensemble_lacks_a_score_where_a_member_does() -> None:
     result = run(AUDIT, cohort, {"m[1]": with_gaps(p, one), "m[2]": with_gaps(p, two)}, **more)
     assert value(result, "missing_share", model="m", group="home")["value"] == pytest.approx(0.2)
     assert value(result, "auroc", model="m")["n"] == 320
+
+
+def test_a_score_that_is_missing_for_one_label_takes_nothing_from_the_others() -> None:
+    cohort, p = simulated(1200, n_labels=2)
+    rng, q = np.random.default_rng(6), p.copy()
+    gone = rng.random(1200) < 0.3
+    q[gone, 1] = np.nan
+    result = run(AUDIT, cohort, {"a": q, "b": p})
+    y, test = cohort.y.toarray(), np.arange(1200) >= 400
+    known = {"label0": test, "label1": test & ~gone}
+    for j, (label, rows) in enumerate(known.items()):
+        for model in ("a", "b"):
+            found = value(result, "auroc", model=model, label=label)
+            assert (found["n"], found["n_positive"]) == (rows.sum(), y[rows, j].sum())
+            assert found["value"] == pytest.approx(sk.roc_auc_score(y[rows, j], p[rows, j]), abs=1e-12)
+            assert found["low"] < found["value"] < found["high"]  # type: ignore[operator]
+            ratio = value(result, "oe_ratio", model=model, label=label)
+            assert ratio["value"] == pytest.approx(y[rows, j].sum() / p[rows, j].sum(), abs=1e-9)
+            assert ratio["n"] == rows.sum()
+        shares = value(result, "missing_share", model="a", label=label, group="home")
+        assert shares["value"] == pytest.approx(0.0 if label == "label0" else gone[test].mean(), abs=1e-12)
+    each = [sk.roc_auc_score(y[rows, j], p[rows, j]) for j, rows in enumerate(known.values())]
+    assert value(result, "auroc", model="a", label="macro")["value"] == pytest.approx(np.mean(each), abs=1e-12)
+    pooled = np.stack(list(known.values()), axis=1)
+    wanted = sk.roc_auc_score(y[pooled], p[pooled])
+    micro = value(result, "auroc", model="a", label="micro")
+    assert (micro["value"], micro["n"]) == (pytest.approx(wanted, abs=1e-12), pooled.sum())
+    same = value(result, "auroc", model="b", label="label1", reference="a")
+    assert (same["value"], same["low"], same["high"]) == (0.0, 0.0, 0.0), "paired on the same cases"
+    said = " ".join(finding.sentence for finding in result.findings)
+    n = int(known["label1"].sum())
+    assert f"{n:,} of 800 cases of home for 'label1'" in said
+    check_declared(AUDIT, result)
+
+
+def test_thresholds_are_found_on_the_cases_that_have_the_labels_score() -> None:
+    cohort, p = simulated(1200, n_labels=2)
+    q = p.copy()
+    q[::4, 1] = np.nan
+    audit = Performance(n_replicates=50)
+    found, other = (run(audit, cohort, {"a": each}) for each in (q, p))
+    for metric in ("sensitivity", "auroc", "net_benefit"):
+        rows = [value(each, metric, model="a", label="label0")["value"] for each in (found, other)]
+        assert rows[0] == rows[1], "the first label lacks nothing"
+    assert value(found, "sensitivity", model="a", label="label1")["value"] is not None
+
+
+def test_a_model_that_lacks_one_label_wholly_has_rows_with_a_reason() -> None:
+    cohort, p = simulated(900, n_labels=2)
+    q = p.copy()
+    q[:, 1] = np.nan
+    result = run(AUDIT, cohort, {"a": q, "b": p})
+    assert value(result, "auroc", model="b", label="label1")["n"] == 600
+    for metric in ("auroc", "sensitivity", "calibration_slope", "net_benefit"):
+        row = value(result, metric, model="a", label="label1")
+        assert row["value"] is None
+        assert "no score" in str(row["reason"])
+        assert value(result, metric, model="a", label="label0")["value"] is not None
+    row = value(result, "auroc", model="b", label="label1", reference="a")
+    assert row["value"] is None
+    assert "a has no score" in str(row["reason"])
+    answers = {answer.question: answer for answer in result.answers if answer.model == "a"}
+    assert answers["separation"].verdict == "unsettled"
+    assert "no score" in str(answers["separation"].reason)
+
+
+@pytest.mark.parametrize("other", [True, False])
+def test_a_model_without_any_score_is_unsettled(other: bool) -> None:
+    cohort, p = simulated(n_labels=2)
+    scores = {"silent": p * np.nan} | ({"b": p} if other else {})
+    result = run(AUDIT, cohort, scores)
+    for label in cohort.labels:
+        for metric in ("auroc", "sensitivity", "calibration_slope", "ici", "net_benefit"):
+            row = value(result, metric, model="silent", label=label)
+            assert (row["value"], row["low"], row["n"]) == (None, None, 400)
+            assert row["reason"] == "silent has no score for any audited case"
+    answers = {answer.question: answer for answer in result.answers if answer.model == "silent"}
+    wanted = {"separation", "calibration"} | ({"comparison"} if other else set())
+    assert set(answers) == wanted
+    assert {answer.verdict for answer in answers.values()} == {"unsettled"}
+    assert answers["separation"].reason == "silent has no score for any audited case"
+    check_declared(AUDIT, result)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from sklearn.metrics import roc_auc_score
 
 from palpate.cases.cohort import Cohort
 from palpate.data.tables import TableSpec, read_cohort, read_pretest_card
@@ -318,3 +319,37 @@ def test_wrong_cohorts(tmp_path: Path) -> None:
     few = cohort(table=frame().with_columns(ill=(pl.int_range(pl.len()) < 6).cast(pl.Int64)))
     reason = run(tmp_path / "c", few).card["labels"][0]["reason"]
     assert reason == "only 3 patients with one of the classes among the cases to learn from, for 5 folds"
+
+
+def test_a_sample_drawn_by_outcome_learns_the_populations_probabilities(tmp_path: Path) -> None:
+    """All with the outcome and one in five of the others: with weights, probabilities are those of everybody."""
+    population = frame(4000, seed=3)
+    drawn = pl.Series(np.random.default_rng(4).random(4000) < 0.2)
+    kept = population.filter((pl.col("old") == 1) | drawn)
+    weight = pl.when(pl.col("old") == 1).then(1.0).otherwise(5.0)
+    options = {"families": ["tables"], "classifiers": ["LogisticRegression"], "columns": ["age", "gender"]}
+    share = population["old"].mean()
+    found = {}
+    for name, table in {"weighed": kept.with_columns(sampling_weight=weight), "plain": kept}.items():
+        made = run(tmp_path / name, cohort(labels=("old",), table=table), **options)
+        p = column(made, "old")
+        w = made.cohort.weights if name == "weighed" else kept.select(weight).to_series().to_numpy()
+        found[name] = float(np.average(p, weights=w))
+        assert made.card["weighed"] == (name == "weighed")
+        entry = made.card["labels"][0]["performance"]["other"]
+        other = (made.cohort.cases["split"] == "test").to_numpy()
+        y = made.cohort.y_true(np.arange(len(made.cohort)))[:, 0]
+        own = w[other] if name == "weighed" else None
+        assert entry["auroc"] == pytest.approx(roc_auc_score(y[other], p[other], sample_weight=own), abs=1e-6)
+    assert found["weighed"] == pytest.approx(share, abs=0.02)
+    assert found["plain"] > share + 0.1
+    again = read_cohort(TableSpec(file=tmp_path / "weighed" / "cohort.parquet"), name="home")
+    assert again.weights is not None, "the audit weighs the same cases"
+
+
+def test_cases_of_weight_0_teach_nothing(tmp_path: Path) -> None:
+    table = frame(400).with_columns(sampling_weight=pl.when(pl.int_range(pl.len()) % 4 == 0).then(0.0).otherwise(1.0))
+    made = run(tmp_path / "some", cohort(table=table))
+    inside = int(((table["split"] != "test") & (table["sampling_weight"] > 0)).sum())
+    assert made.card["n_learned_from"] == inside
+    assert np.isfinite(column(made)).all(), "they have a probability all the same"

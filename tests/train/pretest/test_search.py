@@ -6,14 +6,16 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
+from sklearn.neighbors import KNeighborsClassifier
 
 from palpate.train.pretest.card import describe_search
 from palpate.train.pretest.features import (
     FeatureMatrix,
 )
 from palpate.train.pretest.grids import FOREST, XGBOOST, make, setups
-from palpate.train.pretest.search import LabelTask, make_folds, search
+from palpate.train.pretest.search import LabelTask, fit, make_folds, search, takes_weights
 from tests.train.pretest.pretest_cohort import discriminants, numbers, options
 
 
@@ -106,3 +108,15 @@ def test_a_forest_s_first_trees_are_the_smaller_forest() -> None:
     for size, p in zip((5, 20), _smaller(large, x, [5, 20]), strict=True):
         small = RandomForestClassifier(size, random_state=42).fit(x, y)
         np.testing.assert_allclose(p, small.predict_proba(x)[:, 1], atol=1e-12)
+
+
+def test_a_classifier_that_cannot_weigh_cases_learns_from_them_as_they_are() -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(60, 2)), (rng.random(60) < 0.5).astype(np.uint8)
+    weight = rng.uniform(0.1, 5.0, 60)
+    near, line = KNeighborsClassifier(), LogisticRegression()
+    assert not takes_weights(near)
+    assert takes_weights(line)
+    assert (fit(near, x, y, weight).predict(x) == KNeighborsClassifier().fit(x, y).predict(x)).all()
+    wanted = LogisticRegression().fit(x, y, sample_weight=weight).coef_
+    assert np.allclose(fit(line, x, y, weight).coef_, wanted)

@@ -35,6 +35,8 @@ _AS_GIVEN = (
     "model that made them is not included."
 )
 _CHANCE = 0.5
+_ALIKE = 1.1
+"""How many times the mean weight of a class may be that of the other without a word."""
 _QUESTIONS = ("held_equal", "high_risk")
 _MATCHED_WORDS = "Among cases with a similar pre-test probability (matched{within}), the AUROC of {model}"
 _RISK_WORDS = (
@@ -153,6 +155,7 @@ def context_findings(analysis: ContextAnalysis, asked: Sequence[ContextQuestion]
         *(_answered(analysis, each, _MATCHED_WORDS) for each in held_equal),
         *(finding for each in held_equal for finding in _gain(analysis, each)),
         Finding(sentence=_NO_PROOF, kind="caveat", question="held_equal"),
+        *_drawn_by_outcome(analysis),
         *_not_alike(analysis),
         *_weights(analysis),
         *(_answered(analysis, each, _RISK_WORDS) for each in high_risk),
@@ -330,6 +333,29 @@ def _not_alike(analysis: ContextAnalysis) -> list[Finding]:
         "they are not tested. Set a `caliper`, for example 0.01."
     )
     return [_warning(sentence, "held_equal")]
+
+
+def _drawn_by_outcome(analysis: ContextAnalysis) -> list[Finding]:
+    """Where cases with and without a label stand for different numbers of patients: pairs have fewer partners."""
+    weight, found = analysis.cases.weight, {}
+    for j, label in enumerate(analysis.labels if weight is not None else ()):
+        positive = (analysis.cases.y_true[:, j] > 0) & analysis.cases.known[:, j]
+        negative = (analysis.cases.y_true[:, j] == 0) & analysis.cases.known[:, j]
+        if weight is not None and weight[positive].any() and weight[negative].any():
+            found[label] = float(weight[negative].mean() / weight[positive].mean())
+    apart = {label: ratio for label, ratio in found.items() if max(ratio, 1 / ratio) > _ALIKE}
+    if not apart:
+        return []
+    first = max(apart, key=lambda label: max(apart[label], 1 / apart[label]))
+    ratio = f"a case without '{first}' stands for {number(apart[first], digits=1)} times as many as one with it"
+    return [
+        _warning(
+            f"Cases were drawn by outcome ({quoted(list(apart), most=_MOST_NAMED)}; {ratio}), and pairs are chosen "
+            "among the cases that were drawn, which leave fewer partners than the population has: matched AUROCs may "
+            "be too high. The re-weighted ones are about the population.",
+            "held_equal",
+        )
+    ]
 
 
 def _weights(analysis: ContextAnalysis) -> list[Finding]:

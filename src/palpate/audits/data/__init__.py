@@ -51,7 +51,9 @@ class Data:
     """
 
     name: ClassVar[str] = "data"
-    unweighted_because: ClassVar[str] = "it describes the table as it is"
+    unweighted_because: ClassVar[str] = (
+        "the checks are about the table as it is, and Table 1 has weighted numbers beside its counts"
+    )
     metrics: ClassVar[tuple[str, ...]] = (*METRICS, DIFFERENCE)
     questions: ClassVar[tuple[str, ...]] = ("leakage", "labels")
 

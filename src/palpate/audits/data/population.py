@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from palpate.audits.data.cells import CaseWeights, MonthRange, PopulationPart, Quartiles, Summary, ValueCount
 from palpate.audits.data.checks import TRAINED_ON
 from palpate.audits.kit.attributes import FEW_VALUES, Cutting, attribute_levels, cleaned, written_number
 from palpate.audits.kit.scope import most_frequent_labels
@@ -32,41 +33,6 @@ MOST_PARTS = 12
 Mask = NDArray[np.bool_]
 _NUMBERED = re.compile(r"[\[(<>=≤≥ ]*(-?\d+(?:\.\d+)?)")
 _NONE: Ints = np.zeros(0, dtype=np.int64)
-
-
-class PopulationPart(NamedTuple):
-    """Cases that have a column of the table."""
-
-    name: str
-    rows: Ints
-    n_patients: int
-
-
-class ValueCount(NamedTuple):
-    """How many cases have a value; `n` is None where so few patients have it that it is not told."""
-
-    n: int | None
-    of: int
-    few: bool = False
-    """Whether `n` is not told because of its own size, rather than because it would give away another one."""
-
-
-class Quartiles(NamedTuple):
-    """Of a number; all None where too few patients have one."""
-
-    median: float | None
-    lower: float | None
-    upper: float | None
-
-
-class MonthRange(NamedTuple):
-    """From which month to which."""
-
-    first: str | None
-    last: str | None
-
-
-Summary = ValueCount | Quartiles | MonthRange
 
 
 class Apartness(NamedTuple):
@@ -205,7 +171,7 @@ def _lines(
     cohort: Cohort, parts: Sequence[PopulationPart], showing: Showing, compare: Compare, leave_out: str | None = None
 ) -> tuple[tuple[TableLine, ...], tuple[CrowdedAttribute, ...]]:
     """Every line of the table, in the order of a paper: numbers of cases, period, outcomes, attributes, notes."""
-    table = _Lines(cohort, parts, showing, compare)
+    table = _Lines(cohort, parts, showing, compare, CaseWeights.of(cohort, parts))
     lines = [*table.sizes(), *table.times(), *table.outcomes()]
     crowded = []
     for name in cohort.attributes:
@@ -247,6 +213,7 @@ class _Lines(NamedTuple):
     parts: Sequence[PopulationPart]
     showing: Showing
     compare: Compare
+    weights: CaseWeights
 
     def sizes(self) -> Iterator[TableLine]:
         """Cases and patients."""
@@ -257,6 +224,11 @@ class _Lines(NamedTuple):
             ("patients", [part.n_patients for part in self.parts]),
         ):
             cells = [ValueCount(None if hidden else n, n, hidden) for n, hidden in zip(sizes, few, strict=True)]
+            if name == "cases":
+                cells = [
+                    self.weights.counted(cell, part.rows, part.rows)
+                    for cell, part in zip(cells, self.parts, strict=True)
+                ]
             yield TableLine(name, "", tuple(cells))
 
     def times(self) -> Iterator[TableLine]:
@@ -289,7 +261,8 @@ class _Lines(NamedTuple):
         for part in self.parts:
             has = flag[part.rows]
             few, others = (self._is_few(part.rows[which]) for which in (has, ~has))
-            cells.append(ValueCount(None if few or others else int(has.sum()), len(has), few))
+            cell = ValueCount(None if few or others else int(has.sum()), len(has), few)
+            cells.append(self.weights.counted(cell, part.rows[has], part.rows))
 
         told = all(cell.n is not None for cell in cells)  # a difference would tell the number that is not told
         return TableLine(name, value, tuple(cells), self._of_flag(flag) if told else ())
@@ -318,7 +291,8 @@ class _Lines(NamedTuple):
             rows = part.rows[known[part.rows]]
             enough = len(rows) > 0 and not self._is_few(rows)
             found = np.quantile(values[rows], [0.5, 0.25, 0.75]).tolist() if enough else [None] * 3
-            cells.append(Quartiles(*found))
+            own = Quartiles(found[0], found[1], found[2])
+            cells.append(own._replace(weighed=self.weights.quartiles(values, rows)) if enough else own)
 
         def distance(first: Ints, second: Ints) -> float:
             return number_difference(values[first], values[second])
@@ -342,17 +316,20 @@ class _Lines(NamedTuple):
         shown = len(told) > 1 or len(told) == len(named)
         differences = self.compare(distance, np.isin(code, told), max(2, len(told))) if shown else ()
         for k, value in enumerate(named):
-            cells = [self._count(counts[p], k + 1, hidden[p], known=True) for p in range(len(self.parts))]
+            cells = [self._count(p, counts[p], code, k + 1, hidden[p]) for p in range(len(self.parts))]
             without = len(named) - len(told) if differences else 0
             yield TableLine(name, value, tuple(cells), *((differences, without) if k == 0 else ()))
         if counts[:, 0].any():
-            cells = [self._count(counts[p], 0, hidden[p], known=False) for p in range(len(self.parts))]
+            cells = [self._count(p, counts[p], code, 0, hidden[p]) for p in range(len(self.parts))]
             all_told = all(cell.n is not None for cell in cells)
             yield TableLine(name, MISSING, tuple(cells), self._of_flag(code < 0) if all_told else ())
 
-    def _count(self, counts: Ints, place: int, hidden: Mapping[int, bool], *, known: bool) -> ValueCount:
-        n, of = int(counts[place]), int(counts[1:].sum() if known else counts.sum())
-        return ValueCount(None if place in hidden else n, of, hidden.get(place, False))
+    def _count(self, part: int, counts: Ints, code: Ints, place: int, hidden: Mapping[int, bool]) -> ValueCount:
+        """A value's cases among those whose value is known; the missing ones (place 0) among all."""
+        rows = self.parts[part].rows
+        among = rows[code[rows] >= 0] if place else rows
+        cell = ValueCount(None if place in hidden else int(counts[place]), len(among), hidden.get(place, False))
+        return self.weights.counted(cell, rows[code[rows] == place - 1], among)
 
     def _values(self, column: pl.Series, *, ordered: bool) -> tuple[list[str], Ints]:
         """The values that are named, then `other`; and each case's place among them, -1 where it is missing."""

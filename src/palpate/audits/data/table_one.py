@@ -7,14 +7,8 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
-from palpate.audits.data.population import (
-    MonthRange,
-    PopulationTable,
-    Quartiles,
-    Summary,
-    TableLine,
-    ValueCount,
-)
+from palpate.audits.data.cells import MonthRange, Quartiles, Summary, ValueCount
+from palpate.audits.data.population import PopulationTable, TableLine
 from palpate.audits.kit.attributes import written_number
 from palpate.audits.kit.rows import RowWriter
 from palpate.audits.kit.tables import columns, table
@@ -37,6 +31,11 @@ _SCHEMA = {
     "median": pl.Float64,
     "lower_quartile": pl.Float64,
     "upper_quartile": pl.Float64,
+    "weighted_n": pl.Float64,
+    "weighted_of": pl.Float64,
+    "weighted_median": pl.Float64,
+    "weighted_lower_quartile": pl.Float64,
+    "weighted_upper_quartile": pl.Float64,
     "first_month": pl.String,
     "last_month": pl.String,
     DIFFERENCE: pl.Float64,
@@ -78,6 +77,11 @@ def _caption(found: PopulationTable, smallest_cell: int) -> str:
         )
     elif found.compared:
         told += " The largest standardised difference between two groups stands in the last column."
+    if _is_weighed(found):
+        told += (
+            " Counts and shares are those of the cases in the table; beside them, those of the population that they "
+            "stand for by their sampling weights. Differences are of the cases."
+        )
     if smallest_cell > 1:
         told += (
             f" Counts of fewer than {smallest_cell} patients are not told, nor the one more that would give them away "
@@ -85,6 +89,10 @@ def _caption(found: PopulationTable, smallest_cell: int) -> str:
             "is not told, since it would tell it."
         )
     return told
+
+
+def _is_weighed(found: PopulationTable) -> bool:
+    return any(getattr(cell, "weighed", None) is not None for line in found.lines for cell in line.cells)
 
 
 def _size(value: float | None, left_out: int = 0) -> str:
@@ -100,13 +108,25 @@ def _cell(cell: Summary, line: TableLine, smallest_cell: int) -> str:
         if cell.n is None:
             return f"<{smallest_cell} patients" if cell.few else WITHHELD
         if not line.value:
-            return f"{cell.n:,}"
-        return f"{cell.n:,} ({percent(cell.n / cell.of)})" if cell.of else "0"
+            return f"{cell.n:,}" if cell.weighed is None else f"{cell.n:,}; weighted {_short(cell.weighed[0])}"
+        return f"{cell.n:,} ({percent(cell.n / cell.of)}){_weighed(cell)}" if cell.of else "0"
     if isinstance(cell, MonthRange):
         return "" if cell.first is None else f"{cell.first} to {cell.last}"
     if cell.median is None:
         return ""
-    return f"{_short(cell.median)} ({_short(cell.lower)} to {_short(cell.upper)})"
+    told = f"{_short(cell.median)} ({_short(cell.lower)} to {_short(cell.upper)})"
+    if cell.weighed is None:
+        return told
+    median, lower, upper = map(_short, cell.weighed)
+    return f"{told}; weighted {median} ({lower} to {upper})"
+
+
+def _weighed(cell: ValueCount) -> str:
+    """`; weighted 1,204 (31%)`: what the cases stand for, as in a survey."""
+    if cell.weighed is None:
+        return ""
+    mass, of = cell.weighed
+    return f"; weighted {_short(mass)}" + (f" ({percent(mass / of)})" if of else "")
 
 
 def _short(value: float | None) -> str:
@@ -134,9 +154,14 @@ def population_frame(tables: Sequence[tuple[str, PopulationTable]]) -> pl.DataFr
 def _numbers(cell: Summary) -> dict[str, object]:
     if isinstance(cell, ValueCount):
         reason = WITHHELD if cell.n is None else None
-        return {"n": cell.n, "of": None if cell.n is None else cell.of, "reason": reason}
+        mass, of = cell.weighed or (None, None)
+        counts = {"n": cell.n, "of": None if cell.n is None else cell.of, "reason": reason}
+        return {**counts, "weighted_n": mass, "weighted_of": of}
     if isinstance(cell, Quartiles):
-        return {"median": cell.median, "lower_quartile": cell.lower, "upper_quartile": cell.upper}
+        names = ("median", "lower_quartile", "upper_quartile")
+        found = dict(zip(names, (cell.median, cell.lower, cell.upper), strict=True))
+        weighed = dict(zip((f"weighted_{name}" for name in names), cell.weighed or (None,) * 3, strict=True))
+        return {**found, **weighed}
     return {"first_month": cell.first, "last_month": cell.last}
 
 

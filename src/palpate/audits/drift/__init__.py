@@ -7,13 +7,14 @@ What changes with the patients alone (prevalence, mean risk, share flagged) is t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field
 
-from palpate.audits.drift.answers import DriftAnalysis, drift_answers
+from palpate.audits.drift.answers import ASKS, DriftAnalysis, drift_answers
 from palpate.audits.drift.blocks import drift_blocks
 from palpate.audits.drift.estimates import (
     CHANGES,
@@ -51,6 +52,7 @@ class Drift:
     unweighted_because: ClassVar[str] = ""
     metrics: ClassVar[tuple[str, ...]] = (PATIENTS, *METRICS, *RISKS, *CHANGES.values(), *TRENDS.values())
     questions: ClassVar[tuple[str, ...]] = ("worse", "missed", "risks")
+    asks: ClassVar[Mapping[str, str]] = ASKS
 
     every: Every = "quarter"
     """How long a period is: `month`, `quarter` or `year`; the cohort's `time` says when a case was."""

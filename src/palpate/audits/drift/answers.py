@@ -12,6 +12,12 @@ from palpate.audits.kit.thresholds import Thresholds
 from palpate.results.verdicts import Answer, Effect
 
 LARGE = "calibration_in_the_large"
+ASKS = {
+    "worse": "Has it become worse over time?",
+    "missed": "Does it miss more of the patients with the outcome than it did at first?",
+    "risks": "Are its risks still as right on average as at first?",
+}
+"""The questions in a clinician's words."""
 
 
 @dataclass(frozen=True)
@@ -40,19 +46,17 @@ class DriftAnalysis:
     @property
     def worse(self) -> Question:
         """Has it become worse?"""
-        return Question("worse", "Has it become worse over time?", "auroc", self.margins["auroc"], harm=-1)
+        return Question("worse", ASKS["worse"], "auroc", self.margins["auroc"], harm=-1)
 
     @property
     def missed(self) -> Question:
         """Does it miss more than it did?"""
-        asks = "Does it miss more of the patients with the outcome than it did at first?"
-        return Question("missed", asks, "sensitivity", self.margins["sensitivity"], harm=-1, percent=True)
+        return Question("missed", ASKS["missed"], "sensitivity", self.margins["sensitivity"], harm=-1, percent=True)
 
     @property
     def risks(self) -> Question:
         """Are its risks as right as they were?"""
-        asks = "Are its risks still as right on average as at first?"
-        return Question("risks", asks, LARGE, self.margins["calibration"], harm=0)
+        return Question("risks", ASKS["risks"], LARGE, self.margins["calibration"], harm=0)
 
     @property
     def questions(self) -> tuple[Question, ...]:

@@ -127,7 +127,8 @@ def _scores(
     tp, fp, fn = np.moveaxis(sum_by_unit(by_chart, charts.weighed), -1, 0)
     n_units, shape = len(tp), (*tp.shape[1:], len(MEASURES))
     flat = (each.reshape(n_units, -1) for each in (tp, fp, fn))
-    found = match_ratios(*flat, level=charts.resampling.level, random=random)
+    weighted = charts.weight is not None
+    found = match_ratios(*flat, level=charts.resampling.level, random=random, weighted=weighted)
     low, high = np.full(point.shape, np.nan), np.full(point.shape, np.nan)
     for ends, known in ((low, found.rates.low), (high, found.rates.high)):
         ends[:, :, AVERAGES.index("micro")] = known.reshape(shape)
@@ -165,14 +166,35 @@ def _random_scores(charts: AuditedCharts, gold: Spans, found: Spans) -> tuple[Ma
     return _scores(charts, by_chart, point, random=True), chance
 
 
-def match_ratios(tp: Floats, fp: Floats, fn: Floats, *, level: float = 0.95, random: bool = False) -> ClusteredRatios:
+def match_ratios(
+    tp: Floats, fp: Floats, fn: Floats, *, level: float = 0.95, random: bool = False, weighted: bool = False
+) -> ClusteredRatios:
     """Precision, recall and F1 of [chart, match] counts, three columns per match.
 
-    All three are shares: of what is predicted, of the gold evidence, and of both.
+    All three are shares: of what is predicted, of the gold evidence, and of both. `weighted`: the counts are those of
+    charts that stand for unequal numbers.
     """
     above, below = np.stack([tp, tp, 2 * tp], axis=-1), np.stack([tp + fp, tp + fn, 2 * tp + fp + fn], axis=-1)
-    table = (each.reshape(len(tp), -1) for each in (above, below))
-    return clustered_ratios(*table, level=level, added=1.0 if random else None)
+    shares = (each.reshape(len(tp), -1) for each in (above, below))
+    return weighted_ratios(*shares, level=level, weighted=weighted, added=1.0 if random else None)
+
+
+def weighted_ratios(
+    above: Floats, below: Floats, *, level: float, weighted: bool, added: float | None = None
+) -> ClusteredRatios:
+    """Shares of clusters that may have sampling weights.
+
+    The next chart that is found or missed as a whole may be a heavy one: the clusters that are added to the variance
+    have the size of the cluster of a case drawn at random, where that makes an interval longer.
+    """
+    usual = clustered_ratios(above, below, level=level, added=added)
+    if not weighted or added is not None:
+        return usual
+    total = below.sum(axis=0)
+    size = np.divide((below**2).sum(axis=0), total, out=np.ones_like(total), where=total > 0)
+    heavy = clustered_ratios(above, below, level=level, added=size).rates
+    low, high = np.minimum(usual.rates.low, heavy.low), np.maximum(usual.rates.high, heavy.high)
+    return usual._replace(rates=Rates(usual.rates.value, low, high))
 
 
 def expected_hits(memory: EvidenceMemory, gold: Spans, predicted: Spans) -> Floats:
@@ -238,7 +260,8 @@ def _shares(charts: AuditedCharts, gold: Spans, predicted: Spans, answers: Model
     np.add.at(below[:, 4], gold.note, 1)
     np.add.at(above[:, 4], gold.note[_touched(memory, gold, predicted)], 1)
     units = charts.weighed
-    found = clustered_ratios(*(sum_by_unit(each, units) for each in (above, below)), level=charts.resampling.level)
+    shares = (sum_by_unit(each, units) for each in (above, below))
+    found = weighted_ratios(*shares, level=charts.resampling.level, weighted=charts.weight is not None)
     return Shares(found.rates, found.n_clusters, below.sum(axis=0).astype(np.int64))
 
 
@@ -255,7 +278,8 @@ def _touched_shares(
         np.add.at(below[:, k], gold.note[mine], 1)
         np.add.at(above[:, k], gold.note[mine & touched], 1)
     units = charts.weighed
-    found = clustered_ratios(*(sum_by_unit(each, units) for each in (above, below)), level=charts.resampling.level)
+    shares = (sum_by_unit(each, units) for each in (above, below))
+    found = weighted_ratios(*shares, level=charts.resampling.level, weighted=charts.weight is not None)
     n = below.sum(axis=0).astype(np.int64)
     return {
         stratum.name: Shares(Rates(*(part[[k]] for part in found.rates)), found.n_clusters[[k]], n[[k]])

@@ -95,6 +95,7 @@ def difference_rows(writer: RowWriter, terms: Sequence[ContrastTerm], reference:
                 reason = f"{other.reason(j, value=None, low=None)} in {other.population}"
             elif value is not None and below is None and int(other.n_units[:, j].min()) < FEWEST_FOR_INTERVAL:
                 reason = f"{other.reason(j, value=0.0, low=None)} in {other.population}"
+        reason = next(filter(None, (term.part.without_score(term.model, j) for term in terms)), reason)
         if untested and reason is None:
             reason = f"{not_tested()} with or without the label"
         yield writer.row(

@@ -126,6 +126,8 @@ class MetricReplicates:
     """Which of them each metric is averaged over, [metric, label]."""
     members: tuple[tuple[int, ...], ...] = ()
     """Of each ensemble, which stand last among the models: the places of its members."""
+    unscored: NDArray[np.bool_] | None = None
+    """Which models have no score for which label, [model, label]; None where all have."""
     _spreads: dict[float, Spread] = field(default_factory=dict, init=False, repr=False)
 
     def reason(self, label: int, *, value: float | None, low: float | None, metric: str = "") -> str | None:  # noqa: ARG002
@@ -145,6 +147,12 @@ class MetricReplicates:
         if low is None and int(self.n_units[:, label].min()) < FEWEST_FOR_INTERVAL:
             return f"no interval: fewer than {FEWEST_FOR_INTERVAL} patients with or without the label"
         return None if low is not None else f"no interval: a share of fewer than {FEWEST_FOR_INTERVAL} patients"
+
+    def without_score(self, model: str, label: int) -> str | None:
+        """Why a model has no number for a label; None where it has scores."""
+        if self.unscored is None or not self.unscored[self.models.index(model), label]:
+            return None
+        return f"{model} has no score for '{self.labels[label]}' in a case that the others scored"
 
     def untested(self, label: int) -> bool:
         """Whether there are too few patients for a test."""
@@ -231,6 +239,14 @@ class MetricReplicates:
             point=append_ensembles(self.point, predictions),
             values=append_ensembles(self.values, predictions),
             members=tuple(map(tuple, member_places(predictions).values())),
+            unscored=None
+            if self.unscored is None
+            else np.stack(
+                [
+                    *self.unscored,
+                    *(self.unscored[place].any(axis=0) for place in member_places(predictions).values()),
+                ]
+            ),
         )
 
 
@@ -248,7 +264,8 @@ def level_rows(writer: RowWriter, part: MetricReplicates) -> Iterator[Estimate]:
             n=int(part.n[j]),
             n_positive=int(part.n_positive[j]),
             interval=(below, high[m, k, j]),
-            reason=part.reason(j, value=value, low=below if value is not None else None, metric=part.metrics[k]),
+            reason=part.without_score(part.models[m], j)
+            or part.reason(j, value=value, low=below if value is not None else None, metric=part.metrics[k]),
         )
 
 
@@ -279,7 +296,8 @@ def spread_rows(writer: RowWriter, parts: Iterable[MetricReplicates], prediction
                     spread[k, j],
                     n=int(part.n[j]),
                     n_positive=int(part.n_positive[j]),
-                    reason=part.reason(j, value=finite(spread[k, j]), low=0.0, metric=part.metrics[k]),
+                    reason=part.without_score(name, j)
+                    or part.reason(j, value=finite(spread[k, j]), low=0.0, metric=part.metrics[k]),
                 )
                 for k, j in product(part.reported, range(len(part.labels)))
             ]
@@ -317,17 +335,26 @@ def with_derived(resampled: Floats, have: Sequence[str], wanted: Sequence[str]) 
 
 
 def incomparable_scores(
-    y_score: Floats, labels: Sequence[str], predictions: Predictions, *, decisions_count: bool
+    y_score: Floats,
+    labels: Sequence[str],
+    predictions: Predictions,
+    *,
+    decisions_count: bool,
+    known: NDArray[np.bool_] | None = None,
 ) -> dict[tuple[str, str], str]:
     """(model, label) where parts of the cases cannot be compared by a model's scores, [model, case, label], and why.
 
     Scores of 0 and 1 alone tell nothing about risks, unless `decisions_count` says that decisions are what is compared.
+    `known`, [case, label], says which cases count; by default all.
     """
     places, scored = member_places(predictions), list(predictions.scored)
     found = {}
     for model in predictions.compared:
         for j, label in enumerate(labels):
             scores = y_score[places.get(model) or [scored.index(model)], :, j]
+            scores = scores if known is None else scores[:, known[:, j]]
+            if not scores.size:
+                continue
             if bool((scores == scores[:, :1]).all(axis=1).any()):
                 found[model, label] = f"{model} gives every case the same score"
             elif not decisions_count and bool(np.isin(scores, (0.0, 1.0)).all(axis=1).any()):

@@ -6,6 +6,7 @@ See `palpate.stats.risks`. Shared by the audits that report it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -17,6 +18,7 @@ from palpate.audits.kit.scope import Share, Unit
 from palpate.errors import ConfigError
 from palpate.results import MACRO, Predictions
 from palpate.stats import macro_average
+from palpate.stats.precision import Weighing
 from palpate.stats.risks.core import CORE, DISTANCES, HIDDEN, core_replicates
 from palpate.stats.risks.intervals import FEWEST_EVENTS, distance_interval, risk_intervals
 from palpate.stats.score_intervals import Spread
@@ -165,6 +167,24 @@ def risk_average(part: RiskReplicates, kept: NDArray[np.bool_], why_undefined: s
         why_undefined=why_undefined,
         over=part,
         kept=averaged,
+    )
+
+
+def joined_labels(parts: Sequence[RiskReplicates]) -> RiskReplicates:
+    """Labels that were measured one by one, side by side."""
+    first = parts[0]
+    weighed = [part.weighing for part in parts if part.weighing is not None]
+    joined: dict[str, Any] = {
+        name: np.concatenate([getattr(part, name) for part in parts], axis=axis)
+        for name, axis in (("point", 2), ("values", 2), ("n", 0), ("n_positive", 0), ("n_units", 1), ("sizes", 1))
+    }
+    gone = [part.unscored for part in parts if part.unscored is not None]
+    return replace(
+        first,
+        labels=tuple(label for part in parts for label in part.labels),
+        weighing=Weighing(*(np.concatenate(each, axis=-1) for each in zip(*weighed, strict=True))) if weighed else None,
+        unscored=np.concatenate(gone, axis=1) if gone else None,
+        **joined,
     )
 
 

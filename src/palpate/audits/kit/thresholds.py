@@ -66,12 +66,18 @@ def check_rule(rule: ThresholdRule, cohort: Cohort) -> None:
 
 
 def decide_thresholds(
-    plan: Plan[Any], predictions: Mapping[str, ModelPredictions], *, rule: ThresholdRule, validation: Rows, main: Rows
+    plan: Plan[Any],
+    predictions: Mapping[str, ModelPredictions],
+    *,
+    rule: ThresholdRule,
+    validation: Rows,
+    main: Rows,
+    known: NDArray[np.bool_] | None = None,
 ) -> Thresholds:
     """Every model's threshold for every label of the plan.
 
     `validation` and `main` are rows of `plan.variants` that hold unedited cases: those of the validation split (may be
-    none), and those that are audited.
+    none), and those that are audited. `known` says which rows of the variants count for which label; by default all.
     """
     parent = plan.variants.parent
     on_validation = len(parent[validation]) > 0
@@ -79,7 +85,10 @@ def decide_thresholds(
     y_true = plan.cohort.y_true(parent[chosen], plan.labels)
     y_score = [answers.p[chosen] for answers in predictions.values()]
     weight = plan.cohort.weights_of(parent[chosen])
-    return thresholds_on(predictions, y_true, y_score, rule=rule, on_validation=on_validation, weight=weight)
+    used = None if known is None else known[chosen]
+    return thresholds_on(
+        predictions, y_true, y_score, rule=rule, on_validation=on_validation, weight=weight, known=used
+    )
 
 
 def thresholds_on(
@@ -90,8 +99,12 @@ def thresholds_on(
     rule: ThresholdRule,
     on_validation: bool,
     weight: NDArray[np.float64] | None = None,
+    known: NDArray[np.bool_] | None = None,
 ) -> Thresholds:
-    """Thresholds of all models and labels, on the rows that they are chosen on; each y_score is [row, label]."""
+    """Thresholds of all models and labels, on the rows that they are chosen on; each y_score is [row, label].
+
+    `known` says which rows count for which label; by default all.
+    """
     where = "the validation split" if on_validation else "the audited cases themselves"
     out = np.full((len(predictions), y_true.shape[1]), np.nan)
     origin = {}
@@ -107,9 +120,28 @@ def thresholds_on(
         reaches = f"reaches {rule.target_recall:.0%} recall" if own == "recall" else "maximises Youden's index"
         origin[name] = f"{reaches} on {where}"
         find = partial(recall_threshold, recall=rule.target_recall) if own == "recall" else youden_threshold
-        out[m] = _each_label(y_true, y_score[m], partial(find, weight=weight))
+        if known is None:
+            out[m] = _each_label(y_true, y_score[m], partial(find, weight=weight))
+        else:
+            out[m] = [_on_known(find, y_true, y_score[m], weight, known, j) for j in range(known.shape[1])]
     chosen_here = frozenset(name for name, how in origin.items() if how.endswith(where) and not on_validation)
     return Thresholds(out, origin, chosen_here)
+
+
+def _on_known(
+    find: Callable[..., float],
+    y_true: NDArray[np.uint8],
+    y_score: NDArray[np.float64],
+    weight: NDArray[np.float64] | None,
+    known: NDArray[np.bool_],
+    label: int,
+) -> float:
+    """The threshold of one label on the rows that count for it; NaN where there are none."""
+    rows = np.flatnonzero(known[:, label])
+    if not len(rows):
+        return np.nan
+    own = None if weight is None else weight[rows]
+    return find(y_true[rows, label], y_score[rows, label], weight=own)
 
 
 def _each_label(

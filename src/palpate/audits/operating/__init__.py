@@ -75,6 +75,11 @@ class Operating:
     family: Family = "question"
     """Which comparisons share one correction: the points, pairs and labels of a metric, or all that the audit makes."""
 
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """The questions of this audit as it is configured: those that are required."""
+        return tuple(self.required)
+
     def check_options(self) -> None:
         """Refuse thresholds, capacities and requirements that cannot be meant."""
         rules = self._rules
@@ -101,7 +106,7 @@ class Operating:
             event_time=self.event_time,
             first_alone=self.combine == "first",
         )
-        check_days(self._rules, plan.memory.per_day)
+        check_days(self._rules, plan.memory.per_day, plan.memory.least_weight)
         return plan
 
     def analyse(self, plan: Plan[AlertPlan], predictions: Predictions, rng: np.random.Generator) -> AuditResult:

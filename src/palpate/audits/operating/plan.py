@@ -64,7 +64,9 @@ class AlertPlan(NamedTuple):
     unit: str
     """What an alert is about: `stays`, `patients`, or `cases` where patients have several."""
     per_day: float | None
-    """Stays or cases of the whole cohort on a day with any; None without times."""
+    """Stays or cases of the whole cohort on a day with any, as many as they stand for; None without times."""
+    least_weight: float
+    """The smallest sampling weight above 0; 1 without weights."""
     n_late: int
     """Predictions at or after the event, which do not count."""
     n_unpredicted: int
@@ -115,6 +117,7 @@ def plan_alerts(
             has_stays=cohort.has_stays,
             unit="stays" if cohort.has_stays else "patients" if alone else "cases",
             per_day=_per_day(cohort, which),
+            least_weight=_least_weight(cohort, which),
             n_late=int((late & held).sum()),
             n_unpredicted=n_distinct(cohort.stays[rows]) - len(audited.start),
         ),
@@ -193,11 +196,28 @@ def _grouped(
 
 
 def _per_day(cohort: Cohort, name: str) -> float | None:
-    """Stays or cases on a day with any, over all splits of the cohort."""
+    """Stays or cases on a day with any, over all splits of the cohort.
+
+    With sampling weights, as many as they stand for: a stay has the largest weight of its cases, and one whose cases do
+    not count (their weight is 0) is nobody.
+    """
     rows = cohort.rows(cohort=name)
     if "time" not in cohort.cases.columns:
         return None
     days = cohort.cases["time"].gather(rows).dt.date()
-    known = days.is_not_null().to_numpy()
+    known = rows[days.is_not_null().to_numpy()]
     n_days = days.drop_nulls().n_unique()
-    return n_distinct(cohort.stays[rows[known]]) / n_days if n_days else None
+    if not n_days:
+        return None
+    if cohort.weights is None:
+        return n_distinct(cohort.stays[known]) / n_days
+    stay, code = np.unique(cohort.stays[known], return_inverse=True)
+    mass = np.zeros(len(stay))
+    np.maximum.at(mass, code, cohort.weights[known])
+    return float(mass.sum()) / n_days
+
+
+def _least_weight(cohort: Cohort, name: str) -> float:
+    weight = cohort.weights
+    own = np.ones(1) if weight is None else weight[cohort.rows(cohort=name)]
+    return float(own[own > 0].min(initial=np.inf))

@@ -23,6 +23,7 @@ Floats = NDArray[np.float64]
 OWN = "own"
 _NOT_IN_NAMES = "[],="
 """A gate condition could not name such a point."""
+_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,14 @@ def _shares(numbers: Iterable[float], per_day: float | None) -> list[float]:
     return [] if per_day is None else [min(1.0, number / per_day) for number in numbers]
 
 
-def check_days(rules: PointRules, per_day: float | None) -> None:
-    """Refuse a capacity by the day where no case has a time."""
+def check_days(rules: PointRules, per_day: float | None, least_weight: float) -> None:
+    """Refuse a capacity by the day where no case has a time, or where weights do not count patients."""
     if rules.per_day and per_day is None:
         raise _error("capacity", "`per_day` needs the cohort's `time:`", "set it, or give a share such as `flag: 0.05`")
+    if rules.per_day and least_weight < 1.0 - _ROUNDING:
+        problem = (
+            "`per_day` needs sampling weights that say how many patients each case stands for, 1 or more, and the "
+            f"smallest is {least_weight:.3g}"
+        )
+        hint = "give 1 / the chance that a case was drawn as `weight:`, or a share such as `flag: 0.05`"
+        raise _error("capacity", problem, hint)

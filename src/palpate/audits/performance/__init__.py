@@ -19,17 +19,19 @@ from pydantic import Field
 from palpate.audits.kit.metrics import replicates_frame
 from palpate.audits.kit.missing import (
     MISSING_METRICS,
+    Gaps,
+    UnscoredModels,
     complete_cases,
     may_miss,
     missing_report,
-    nothing_scored,
+    silent_models,
 )
 from palpate.audits.kit.resampling import INTERVALS, Correction, Family
 from palpate.audits.kit.risks import CORE, BenefitRange, check_range
 from palpate.audits.kit.rows import EstimateIndex, RowWriter
 from palpate.audits.kit.scope import Count, Recall, Replicates, Share, Threshold, Unit, audited_labels
 from palpate.audits.kit.thresholds import ThresholdRule, Thresholds, check_rule, decide_thresholds
-from palpate.audits.performance.answers import CHANCE, PerformanceAnalysis, performance_answers
+from palpate.audits.performance.answers import CHANCE, PerformanceAnalysis, performance_answers, questions_of
 from palpate.audits.performance.blocks import performance_blocks
 from palpate.audits.performance.estimates import SameThreshold, mean_of_one, performance_rows
 from palpate.audits.performance.findings import performance_findings
@@ -102,18 +104,26 @@ class Performance:
         left = kept_cases(plan, complete.keep)
         limits = {}
         if left.memory.cohorts:
-            found = self._thresholds(left, complete.predictions)
+            found = self._thresholds(left, complete.predictions, complete.gaps)
             limits = dict(zip(complete.predictions.scored, found.values, strict=True))
         writer = RowWriter(self.name, self.level)
         report = missing_report(writer, plan, predictions, complete, populations, limits)
-        if not left.memory.cohorts:
-            return nothing_scored(self.name, report)
-        return report.added_to(self._measured(left, complete.predictions, rng))
+        result = AuditResult(self.name, estimates_frame([]))
+        if left.memory.cohorts:
+            result = self._measured(left, complete.predictions, rng, complete.gaps)
+        asked = questions_of(
+            self._required, margins_with(self.margins), tuple(plan.memory.cohorts), len(predictions.compared)
+        )
+        unscored = UnscoredModels(complete.left_out, silent_models(predictions), (*METRICS, *CORE), asked)
+        groups = [(name, plan.variants.parent[part]) for name, part in plan.memory.cohorts.items()]
+        return report.added_to(unscored.added_to(result, writer, plan, groups))
 
-    def _measured(self, plan: Plan[HeldOut], predictions: Predictions, rng: np.random.Generator) -> AuditResult:
+    def _measured(
+        self, plan: Plan[HeldOut], predictions: Predictions, rng: np.random.Generator, gaps: Gaps | None = None
+    ) -> AuditResult:
         """Levels, differences between models, differences between cohorts, spread over seeds."""
-        threshold = self._thresholds(plan, predictions)
-        populations = populations_of(plan, predictions, threshold.values, rng)
+        threshold = self._thresholds(plan, predictions, gaps)
+        populations = populations_of(plan, predictions, threshold.values, rng, gaps)
         measuring = Measuring(self.specificity, self.n_bins, self.unit, self.n_replicates)
         labels = Labels.choose(plan.labels, populations[0].y_true, self.labels_with_intervals)
         found = measure(populations, labels, tuple(predictions.scored), measuring)
@@ -140,7 +150,7 @@ class Performance:
             net_benefit=self.net_benefit,
             odd_scores=odd_scores(populations, tuple(predictions.scored), plan.labels),
             margins=margins_with(self.margins),
-            required=self.required.get("auroc", CHANCE),
+            required=self._required,
             family=self.family,
         )
         answers = performance_answers(analysis)
@@ -161,11 +171,19 @@ class Performance:
             replicates=replicates_frame(chain.from_iterable(measured), predictions.compared, overall, _KEPT),
         )
 
-    def _thresholds(self, plan: Plan[HeldOut], predictions: Predictions) -> Thresholds:
-        held_out, rule = plan.memory, self._threshold_rule
+    def _thresholds(self, plan: Plan[HeldOut], predictions: Predictions, gaps: Gaps | None) -> Thresholds:
         return decide_thresholds(
-            plan, predictions.scored, rule=rule, validation=held_out.validation, main=held_out.main
+            plan,
+            predictions.scored,
+            rule=self._threshold_rule,
+            validation=plan.memory.validation,
+            main=plan.memory.main,
+            known=None if gaps is None else gaps.known,
         )
+
+    @property
+    def _required(self) -> float:
+        return self.required.get("auroc", CHANCE)
 
     @property
     def _threshold_rule(self) -> ThresholdRule:

@@ -21,6 +21,34 @@ CHANCE = 0.5
 ERROR = "adaptive_calibration_error"
 
 
+_RIGHT, _COMPARED = "Are its risks right?", "Is it as good as the other models?"
+
+
+def separation_question(required: float) -> Question:
+    """Is it good enough?"""
+    asks = "Does it separate patients better than chance?"
+    if required != CHANCE:
+        asks = f"Does it separate patients as required (AUROC {required:g})?"
+    return Question("separation", asks, "auroc", 0.0, harm=-1, origin=required)
+
+
+def travel_question(margins: Mapping[str, float], populations: Sequence[str]) -> Question:
+    """Is it as good elsewhere?"""
+    return Question("travel", f"Does it travel to {listed(populations[1:])}?", "auroc", margins["auroc"], harm=-1)
+
+
+def questions_of(
+    required: float, margins: Mapping[str, float], populations: Sequence[str], n_models: int
+) -> list[Question]:
+    """All that is asked about a model."""
+    found = [separation_question(required), Question("calibration", _RIGHT, "calibration", margins["calibration"])]
+    if len(populations) > 1:
+        found.append(travel_question(margins, populations))
+    if n_models > 1:
+        found.append(Question("comparison", _COMPARED, "auroc", margins["auroc"], harm=-1))
+    return found
+
+
 @dataclass(frozen=True)
 class PerformanceAnalysis:
     """What answers, findings and blocks are made from."""
@@ -60,27 +88,22 @@ class PerformanceAnalysis:
     @property
     def separation(self) -> Question:
         """Is it good enough?"""
-        asks = "Does it separate patients better than chance?"
-        if self.required != CHANCE:
-            asks = f"Does it separate patients as required (AUROC {self.required:g})?"
-        return Question("separation", asks, "auroc", 0.0, harm=-1, origin=self.required)
+        return separation_question(self.required)
 
     @property
     def calibration(self) -> Question:
         """Are its risks right?"""
-        return Question("calibration", "Are its risks right?", "calibration", self.margins["calibration"])
+        return Question("calibration", _RIGHT, "calibration", self.margins["calibration"])
 
     @property
     def travel(self) -> Question:
         """Is it as good elsewhere?"""
-        asks = f"Does it travel to {listed(self.populations[1:])}?"
-        return Question("travel", asks, "auroc", self.margins["auroc"], harm=-1)
+        return travel_question(self.margins, self.populations)
 
     @property
     def comparison(self) -> Question:
         """Is it as good as the others?"""
-        asks = "Is it as good as the other models?"
-        return Question("comparison", asks, "auroc", self.margins["auroc"], harm=-1)
+        return Question("comparison", _COMPARED, "auroc", self.margins["auroc"], harm=-1)
 
     @cached_property
     def n_tests(self) -> int:

@@ -36,6 +36,7 @@ def macro_replicates(
         population.y_score.of(np.flatnonzero(common)),
         metrics=MEASURED,
         threshold=population.threshold[:, common],
+        rows=population.rows(np.flatnonzero(common)),
         average="macro",
         n_replicates=n_replicates,
         **measuring.options(population),
@@ -67,7 +68,7 @@ def macro_of(
         point=macro_average(np.where(averaged, point, np.nan), axis=2)[:, :, None],
         values=values[:, :, None, :],
         n=np.asarray([len(population.y_true)]),
-        n_positive=population.y_true.any(axis=1).sum(keepdims=True, dtype=np.int64),
+        n_positive=population.any_positive.sum(keepdims=True, dtype=np.int64),
         n_units=np.full((2, 1), FEWEST_FOR_TEST if n_labels else 0),
         sizes=np.tile(sizes[:1], (2, 1)),
         weighing=weighing(everyone, population.weight),
@@ -84,10 +85,14 @@ def micro_of(
     """Micro average: all case–label pairs pooled; the pairs of a case stay together when it is resampled."""
     n, n_labels = population.y_true.shape
     unit = population.patient if measuring.unit == "patient" else np.arange(n)
-    pairs = _pairs_on_the_data if n_replicates == 0 and population.weight is None else _resampled_pairs
+    rows = population.rows()
+    simple = n_replicates == 0 and population.weight is None and rows is None
+    pairs = _pairs_on_the_data if simple else _resampled_pairs
     point, values = pairs(population, measuring, unit, n_replicates)
-    n_positive = population.y_true.sum(axis=1, dtype=np.int64)
-    any_positive, all_positive = (end(axis=1, keepdims=True) for end in (population.y_true.max, population.y_true.min))
+    y_true = population.y_true if rows is None else population.y_true * rows
+    n_known = np.full(n, n_labels) if rows is None else rows.sum(axis=1)
+    n_positive = y_true.sum(axis=1, dtype=np.int64)
+    any_positive, no_negative = (each.astype(np.uint8)[:, None] for each in (n_positive > 0, n_positive == n_known))
     return MetricReplicates(
         population=population.name,
         models=models,
@@ -95,13 +100,11 @@ def micro_of(
         labels=(MICRO,),
         point=point,
         values=values,
-        n=np.asarray([n * n_labels]),
+        n=n_known.sum(keepdims=True),
         n_positive=n_positive.sum(keepdims=True),
-        sizes=pair_sizes(n_positive, n_labels, unit, population.weight),
+        sizes=pair_sizes(n_positive, n_known, unit, population.weight),
         weighing=_weighing_of_pairs(population),
-        n_units=np.stack(
-            [class_units(any_positive, unit, "patient")[0], class_units(all_positive, unit, "patient")[1]]
-        ),
+        n_units=np.stack([class_units(any_positive, unit, "patient")[0], class_units(no_negative, unit, "patient")[1]]),
         why_no_interval="no interval: too many labels and cases to resample",
     )
 
@@ -110,12 +113,13 @@ def _resampled_pairs(
     population: Population, measuring: Measuring, unit: Ints, n_replicates: int
 ) -> tuple[Floats, Floats]:
     """Values of `MEASURED` on the data and on resamples."""
-    n_labels = population.y_true.shape[1]
+    n_labels, rows = population.y_true.shape[1], population.rows()
     y_score = population.y_score.every()
     options = {
         **measuring.options(population),
         "unit": "patient",
         "patient": np.repeat(unit, n_labels),
+        "rows": None if rows is None else rows.ravel(),
         "n_replicates": n_replicates,
         "weight": None if population.weight is None else np.repeat(population.weight, n_labels),
     }
@@ -125,7 +129,13 @@ def _resampled_pairs(
     decisions = (y_score >= threshold).astype(np.float64).reshape(scores.shape)
     ranked = bootstrap(y_true, scores, metrics=(*RANKING, *PROBABILITY, NOISE), **options)
     decided = bootstrap(y_true, decisions, metrics=THRESHOLD_METRICS, threshold=0.5, **options)
-    return _with_noise_last(ranked.point, decided.point), _with_noise_last(ranked.values, decided.values)
+    point, values = (
+        _with_noise_last(*each) for each in ((ranked.point, decided.point), (ranked.values, decided.values))
+    )
+    if population.gaps is not None:  # a model without scores for a label has no pooled number over all labels
+        gone = population.gaps.unscored.any(axis=1)
+        point[gone], values[gone] = np.nan, np.nan
+    return point, values
 
 
 def _pairs_on_the_data(
@@ -143,8 +153,11 @@ def _pairs_on_the_data(
     return point, np.empty((*point.shape, n_replicates))
 
 
-def pair_sizes(n_positive: Ints, n_labels: int, unit: Ints, weight: Floats | None) -> Floats:
-    """How many pairs of its class the patient of a pair has (`cluster_sizes`), from how many labels each case has."""
+def pair_sizes(n_positive: Ints, n_labels: int | Ints, unit: Ints, weight: Floats | None) -> Floats:
+    """How many pairs of its class the patient of a pair has (`cluster_sizes`), from how many labels each case has.
+
+    `n_labels` is how many count, for all cases or for each.
+    """
     known, code = np.unique(unit, return_inverse=True)
     sizes = np.zeros((2, 1))
     for k, count in enumerate((n_positive, n_labels - n_positive)):
@@ -158,7 +171,9 @@ def pair_sizes(n_positive: Ints, n_labels: int, unit: Ints, weight: Floats | Non
 def _weighing_of_pairs(population: Population) -> Weighing | None:
     if population.weight is None:
         return None
-    return weighing(population.y_true.reshape(-1, 1), np.repeat(population.weight, population.y_true.shape[1]))
+    n_labels, rows = population.y_true.shape[1], population.rows()
+    used = None if rows is None else rows.reshape(-1, 1)
+    return weighing(population.y_true.reshape(-1, 1), np.repeat(population.weight, n_labels), used)
 
 
 def _with_noise_last(ranked: NDArray[np.float64], decided: NDArray[np.float64]) -> NDArray[np.float64]:

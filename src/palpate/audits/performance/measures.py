@@ -8,7 +8,8 @@ different labels, and a resample rarely lacks a label.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from itertools import product
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,7 +73,10 @@ def measure(
         return MeasuredAll(parts, labels.names, n_average)
     order = np.concatenate([labels.frequent, labels.rest])
     common = np.all(
-        [class_units(each.y_true, each.patient, measuring.unit).min(axis=0) >= FEWEST_FOR_TEST for each in populations],
+        [
+            class_units(each.y_true, each.patient, measuring.unit, each.rows()).min(axis=0) >= FEWEST_FOR_TEST
+            for each in populations
+        ],
         axis=0,
     )
     points = np.stack([np.concatenate([part.point for part in each], axis=2) for each in parts])
@@ -106,22 +110,24 @@ def measure_labels(
     why_no_interval: str = "",
 ) -> MetricReplicates:
     """The metrics of some labels of one population, with as many resamples; 0 for none."""
-    threshold = population.threshold[:, columns]
+    threshold, rows = population.threshold[:, columns], population.rows(columns)
     result = _replicates(population, columns, measuring, n_replicates)
+    y_true = population.y_true[:, columns]
     return MetricReplicates(
         population=population.name,
         models=models,
         metrics=MEASURED,
         labels=tuple(names[int(j)] for j in columns),
-        point=result.point,
-        values=result.values,
-        n=np.full(len(columns), len(population.y_true)),
-        n_positive=population.y_true[:, columns].sum(axis=0, dtype=np.int64),
-        n_units=class_units(population.y_true[:, columns], population.patient, measuring.unit),
-        sizes=cluster_sizes(population.y_true[:, columns], population.patient, measuring.unit, weight=population.weight)
+        point=population.undefined(result.point, columns),
+        values=population.undefined(result.values, columns),
+        n=np.full(len(columns), len(y_true)) if rows is None else rows.sum(axis=0),
+        n_positive=(y_true if rows is None else y_true * rows).sum(axis=0, dtype=np.int64),
+        n_units=class_units(y_true, population.patient, measuring.unit, rows),
+        sizes=cluster_sizes(y_true, population.patient, measuring.unit, rows, population.weight)
         if n_replicates
         else None,
-        weighing=weighing(population.y_true[:, columns], population.weight),
+        weighing=weighing(y_true, population.weight, rows),
+        unscored=None if population.gaps is None else population.gaps.unscored[:, columns],
         why_no_interval=why_no_interval,
         why_undefined="no threshold or no predicted case: a denominator is 0" if np.isnan(threshold).any() else "",
     )
@@ -135,6 +141,7 @@ def _replicates(population: Population, columns: Ints, measuring: Measuring, n_r
             population.y_score.of(some),
             metrics=MEASURED,
             threshold=population.threshold[:, some],
+            rows=population.rows(some),
             n_replicates=n_replicates,
             **measuring.options(population),
         )
@@ -162,11 +169,22 @@ def odd_scores(populations: Sequence[Population], models: Sequence[str], labels:
         if len(population.y_true) < FEWEST_FOR_TEST:
             continue
         for m, p in enumerate(population.y_score.by_model):
-            constant = (p == p[:1]).all(axis=0)
-            decided = ((p == 0) | (p == 1)).all(axis=0) & ~constant
-            for j in np.flatnonzero(constant | decided):
+            constant, decided = _odd_columns(p, population.rows())
+            odd = constant | decided
+            for j in np.flatnonzero(odd if population.gaps is None else odd & ~population.gaps.unscored[m]):
                 found[OddScores(models[m], labels[int(j)], bool(constant[j]))] = None
     return list(found)
+
+
+def _odd_columns(p: NDArray[np.float64], rows: NDArray[np.bool_] | None) -> tuple[NDArray[Any], NDArray[Any]]:
+    """For which labels all scores that count are the same, and for which they are only 0 and 1."""
+    if rows is None:
+        constant = (p == p[:1]).all(axis=0)
+        return constant, ((p == 0) | (p == 1)).all(axis=0) & ~constant
+    lowest, highest = np.where(rows, p, np.inf).min(axis=0), np.where(rows, p, -np.inf).max(axis=0)
+    enough = rows.sum(axis=0) >= FEWEST_FOR_TEST
+    constant = (lowest == highest) & enough
+    return constant, (~rows | (p == 0) | (p == 1)).all(axis=0) & ~constant & enough
 
 
 class DrawnCurve(NamedTuple):
@@ -186,18 +204,17 @@ def calibration_curves(
     scored = list(predictions.scored)
     found = []
     for population in populations:
-        per_unit = 1.0 if measuring.unit == "case" else len(population.patient) / n_distinct(population.patient)
-        for model in predictions.compared:
-            for j in frequent:
-                members = places.get(model) or [scored.index(model)]
-                y_true, y_score = population.y_true[:, j], population.y_score.label(int(j))
-                curve = curve_of_members(
-                    y_true,
-                    y_score,
-                    members,
-                    n_bins=measuring.n_bins,
-                    per_unit=per_unit,
-                    weight=population.weight,
-                )
-                found.append(DrawnCurve(population.name, model, labels[int(j)], curve))
+        for model, j in product(predictions.compared, frequent):
+            members, own = places.get(model) or [scored.index(model)], population.label(int(j))
+            if not population.scored(members, int(j)):
+                continue
+            curve = curve_of_members(
+                own.y_true[:, j],
+                own.y_score.label(int(j)),
+                members,
+                n_bins=measuring.n_bins,
+                per_unit=1.0 if measuring.unit == "case" else len(own.patient) / n_distinct(own.patient),
+                weight=own.weight,
+            )
+            found.append(DrawnCurve(population.name, model, labels[int(j)], curve))
     return found

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from palpate.audits.kit.missing import Gaps
 from palpate.audits.kit.scope import Unit
 from palpate.audits.performance.plan import HeldOut
 from palpate.cases.edits import Ints
@@ -76,10 +77,52 @@ class Population(NamedTuple):
     seed: int
     weight: NDArray[np.float64] | None = None
     """Sampling weights with a mean of 1; None where all cases count alike."""
+    gaps: Gaps | None = None
+    """Which cases count for which label, where scores are missing; None where all do."""
+
+    def rows(self, labels: Ints | slice = slice(None)) -> NDArray[np.bool_] | None:
+        """Which cases count for some labels, [case, label]; None where all do."""
+        return None if self.gaps is None else self.gaps.known[:, labels]
+
+    def scored(self, models: Sequence[int], label: int) -> bool:
+        """Whether there are cases that count for a label, and scores of some models, all of them, for it."""
+        if self.gaps is None:
+            return True
+        return bool(self.gaps.known[:, label].any()) and not self.gaps.unscored[list(models), label].any()
+
+    @property
+    def any_positive(self) -> NDArray[np.bool_]:
+        """The cases with any label that counts."""
+        rows = self.rows()
+        return np.asarray((self.y_true if rows is None else self.y_true * rows).any(axis=1))
+
+    def undefined(self, values: Floats, labels: Ints | slice = slice(None)) -> Floats:
+        """Values, [model, metric, label, ...], without those of models that have no score for the label."""
+        if self.gaps is not None and self.gaps.unscored.any():
+            gone = self.gaps.unscored[:, labels]
+            values = np.where(gone.reshape(len(gone), 1, -1, *[1] * (values.ndim - 3)), np.nan, values)
+        return values
+
+    def label(self, label: int) -> Population:
+        """The cases that count for one label; only that label's columns are of use."""
+        if self.gaps is None:
+            return self
+        rows = np.flatnonzero(self.gaps.known[:, label])
+        return self._replace(
+            y_true=self.y_true[rows],
+            y_score=ScoreTable([p[rows] for p in self.y_score.by_model]),
+            patient=self.patient[rows],
+            weight=None if self.weight is None else self.weight[rows],
+            gaps=None,
+        )
 
 
 def populations_of(
-    plan: Plan[HeldOut], predictions: Predictions, threshold: NDArray[np.float64], rng: np.random.Generator
+    plan: Plan[HeldOut],
+    predictions: Predictions,
+    threshold: NDArray[np.float64],
+    rng: np.random.Generator,
+    gaps: Gaps | None = None,
 ) -> list[Population]:
     """The held-out cases of every cohort, each with a seed for its resamples."""
     populations = []
@@ -94,6 +137,7 @@ def populations_of(
                 patient=plan.cohort.patients[rows],
                 seed=int(rng.integers(2**63)),
                 weight=plan.cohort.weights_of(rows),
+                gaps=None if gaps is None else gaps.at(part),
             )
         )
     return populations

@@ -7,6 +7,7 @@ Calibration intercept and slope, O:E, distances from a smooth calibration curve,
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +15,14 @@ from numpy.typing import NDArray
 
 from palpate.audits.kit.metrics import MetricReplicates, class_units, member_places
 from palpate.audits.kit.resampling import FEWEST_FOR_TEST
-from palpate.audits.kit.risks import BenefitRange, CaseRisks, RiskReplicates, measure_risks, risk_average
+from palpate.audits.kit.risks import (
+    BenefitRange,
+    CaseRisks,
+    RiskReplicates,
+    joined_labels,
+    measure_risks,
+    risk_average,
+)
 from palpate.audits.performance.measures import MOST_CURVES, Labels, MeasuredAll, most_frequent
 from palpate.audits.performance.populations import Measuring, Population
 from palpate.cases.edits import Ints
@@ -38,15 +46,15 @@ def measure_core(
 ) -> list[list[RiskReplicates]]:
     """For each population its labels and, of several, their mean; in the same order for all."""
     names, models = [labels.names[int(j)] for j in labels.frequent], tuple(predictions.scored)
-    parts = [
-        measure_risks(_cases(population, labels.frequent, measuring), models, names, benefit, measuring.n_replicates)
-        for population in populations
-    ]
+    parts = [_core_of(population, labels.frequent, names, models, measuring, benefit) for population in populations]
     if len(labels.names) == 1:
         return [[part] for part in parts]
     common = np.all(
         [
-            class_units(each.y_true[:, labels.frequent], each.patient, measuring.unit).min(axis=0) >= FEWEST_FOR_TEST
+            class_units(each.y_true[:, labels.frequent], each.patient, measuring.unit, each.rows(labels.frequent)).min(
+                axis=0
+            )
+            >= FEWEST_FOR_TEST
             for each in populations
         ],
         axis=0,
@@ -57,7 +65,7 @@ def measure_core(
         kept[:] = False
         why = f"not averaged: only the {len(labels.frequent)} most frequent labels have it"
     return [
-        [part, risk_average(part, kept, why, int(each.y_true.any(axis=1).sum()))]
+        [part, risk_average(part, kept, why, int(each.any_positive.sum()))]
         for part, each in zip(parts, populations, strict=True)
     ]
 
@@ -73,6 +81,37 @@ def with_core(
     """For each population what was found, then its core set; with ensembles as further models."""
     both = zip(found.parts, measure_core(populations, labels, predictions, measuring, benefit), strict=True)
     return [[part.with_ensembles(predictions) for part in (*parts, *risks)] for parts, risks in both]
+
+
+def _core_of(
+    population: Population,
+    columns: Ints,
+    names: Sequence[str],
+    models: tuple[str, ...],
+    measuring: Measuring,
+    benefit: BenefitRange,
+) -> RiskReplicates:
+    """The core set of some labels; where scores are missing, label by label, each of its own cases.
+
+    A case that does not count for a label weighs nothing there, so that patients move all labels together.
+    """
+    n_replicates = measuring.n_replicates
+    if population.gaps is None:
+        return measure_risks(_cases(population, columns, measuring), models, names, benefit, n_replicates)
+    parts = []
+    for j, name in zip(columns, names, strict=True):
+        one, known = np.asarray([j]), population.gaps.known[:, j]
+        weight = known.astype(np.float64) if population.weight is None else population.weight * known
+        nobody = not (weight > 0).any()
+        cases = _cases(population._replace(weight=None if nobody else weight), one, measuring)
+        part = measure_risks(cases, models, (name,), benefit, n_replicates)
+        point, values = (
+            np.full(each.shape, np.nan) if nobody else population.undefined(each, one)
+            for each in (part.point, part.values)
+        )
+        counts = _cases(population.label(int(j)), one, measuring).counts
+        parts.append(replace(part, point=point, values=values, unscored=population.gaps.unscored[:, one], **counts))
+    return joined_labels(parts)
 
 
 def _cases(population: Population, columns: Ints, measuring: Measuring) -> CaseRisks:
@@ -134,19 +173,22 @@ def core_curves(
     risks, worth = [], []
     for population in populations:
         for j in (int(j) for j in most_frequent(populations[0].y_true, MOST_CURVES)):
-            y_true, y_score = population.y_true[:, j], population.y_score.label(j)
+            used = population.label(j)
+            y_true, y_score = used.y_true[:, j], used.y_score.label(j)
+            if not population.scored(range(len(scored)), j):  # curves of some models alone would be misread
+                continue
             for model, own in zip(predictions.compared, members, strict=True):
-                line = _line(population, y_true, y_score[own], measuring, level)
-                spread = risk_distribution(y_true, y_score[own].mean(axis=0), n_bins=_BINS, weight=population.weight)
+                line = _line(used, y_true, y_score[own], measuring, level)
+                spread = risk_distribution(y_true, y_score[own].mean(axis=0), n_bins=_BINS, weight=used.weight)
                 risks.append(DrawnRisks(population.name, model, labels[j], line, spread))
             curves = benefit_curves(
                 y_true,
                 y_score,
                 thresholds=np.linspace(*benefit, _POINTS),
-                patient=population.patient,
+                patient=used.patient,
                 members=members,
                 unit=measuring.unit,
-                weight=population.weight,
+                weight=used.weight,
                 level=level,
             )
             worth.append(DrawnBenefit(population.name, labels[j], curves))

@@ -8,6 +8,7 @@ on.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
@@ -19,7 +20,7 @@ from palpate.audits.kit.resampling import Correction
 from palpate.audits.kit.rows import EstimateIndex, RowWriter, corrected
 from palpate.audits.kit.scope import Count, Recall, Replicates, Share, Threshold, Unit, require_text
 from palpate.audits.kit.thresholds import ThresholdRule, check_rule, decide_thresholds
-from palpate.audits.slices.answers import SliceAnalysis, slice_answers
+from palpate.audits.slices.answers import ASKS, SliceAnalysis, slice_answers
 from palpate.audits.slices.blocks import slice_blocks
 from palpate.audits.slices.findings import slice_findings
 from palpate.audits.slices.measures import NAMES, WHOLE, SliceResampling, examine
@@ -42,6 +43,7 @@ class Slices:
     unweighted_because: ClassVar[str] = ""
     metrics: ClassVar[tuple[str, ...]] = tuple(NAMES.values())
     questions: ClassVar[tuple[str, ...]] = ("worse",)
+    asks: ClassVar[Mapping[str, str]] = ASKS
 
     by: tuple[str, ...] = ()
     """Attributes that are combined, as in `subgroups`; by default all of the cohort."""

@@ -26,6 +26,9 @@ _POWER = 0.84
 """Standard errors beyond the limit that give a power of 80%."""
 _SHARE = 0.1
 
+ASKS = {"worse": "Is there a group of patients for whom it is worse than for the rest?"}
+"""The question in a clinician's words."""
+
 
 @dataclass(frozen=True)
 class SliceAnalysis:
@@ -52,10 +55,9 @@ class SliceAnalysis:
     @property
     def question(self) -> Question:
         """Is there a group for whom it is worse?"""
-        asks = "Is there a group of patients for whom it is worse than for the rest?"
         return Question(
             "worse",
-            asks,
+            ASKS["worse"],
             self.metric,
             self.how.margin,
             harm=HARM[self.how.metric],

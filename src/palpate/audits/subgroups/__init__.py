@@ -19,16 +19,18 @@ from palpate.audits.kit.metrics import incomparable_scores
 from palpate.audits.kit.missing import (
     MISSING_METRICS,
     CountedCases,
+    Gaps,
+    UnscoredModels,
     complete_cases,
     may_miss,
     missing_report,
-    nothing_scored,
+    silent_models,
 )
 from palpate.audits.kit.resampling import INTERVALS, Correction, Family
 from palpate.audits.kit.rows import EstimateIndex, RowWriter
 from palpate.audits.kit.scope import Count, Recall, Replicates, Share, Threshold, Unit
-from palpate.audits.kit.thresholds import ThresholdRule, check_rule, decide_thresholds
-from palpate.audits.subgroups.answers import SubgroupAnalysis, subgroup_answers
+from palpate.audits.kit.thresholds import ThresholdRule, Thresholds, check_rule, decide_thresholds
+from palpate.audits.subgroups.answers import SubgroupAnalysis, questions_of, subgroup_answers
 from palpate.audits.subgroups.blocks import subgroup_blocks
 from palpate.audits.subgroups.estimates import MODEL_GAP, PATIENTS, subgroup_rows
 from palpate.audits.subgroups.findings import subgroup_findings
@@ -41,6 +43,7 @@ from palpate.audits.subgroups.measures import (
     Resampled,
     group_curves,
     measure_groups,
+    unscored_labels,
 )
 from palpate.audits.subgroups.plan import AUDIT, By, Grouped, Scope, attribute_names, kept_cases, plan_groups
 from palpate.audits.subgroups.risks import RISK_METRICS, with_risks
@@ -129,19 +132,23 @@ class Subgroups:
             populations += [CountedCases(name, rows, bounded=False) for name, rows in groups]
         writer = RowWriter(self.name, self.level)
         report = missing_report(writer, plan, predictions, complete, populations, {})
-        if not complete.keep[main].any():
-            return nothing_scored(self.name, report)
-        return report.added_to(self._measured(left, complete.predictions, rng))
+        result = AuditResult(self.name, estimates_frame([]))
+        if complete.keep[main].any():
+            result = self._measured(left, complete.predictions, rng, complete.gaps)
+        asked = questions_of(margins_with(self.margins))
+        unscored = UnscoredModels(complete.left_out, silent_models(predictions), (*METRICS, *RISK_METRICS), asked)
+        who = [(each.name, plan.variants.parent[each.rows]) for each in populations]
+        return report.added_to(unscored.added_to(result, writer, plan, who))
 
-    def _measured(self, plan: Plan[Grouped], predictions: Predictions, rng: np.random.Generator) -> AuditResult:
+    def _measured(
+        self, plan: Plan[Grouped], predictions: Predictions, rng: np.random.Generator, gaps: Gaps | None = None
+    ) -> AuditResult:
         """Levels, differences to the rest and between models, and the largest gaps, label by label."""
-        grouped, rule = plan.memory, self._threshold_rule
-        threshold = decide_thresholds(
-            plan, predictions.scored, rule=rule, validation=grouped.validation, main=grouped.main
-        )
+        grouped, threshold = plan.memory, self._thresholds(plan, predictions, gaps)
         resampled = Resampled(self.unit, self.n_bins, self.n_replicates, int(rng.integers(2**63)))
-        cases = Cases.of(plan, predictions, grouped.main, threshold.values, resampled)
+        cases = Cases.of(plan, predictions, grouped.main, threshold.values, resampled, gaps)
         columns = Columns.of(grouped.partitions, len(cases.patient))
+        unscored = unscored_labels(cases, predictions, plan.labels)
         writer = RowWriter(self.name, self.level)
         models = predictions.compared
         measured = with_risks(measure_groups(cases, columns, plan.labels, predictions), cases, predictions)
@@ -160,13 +167,15 @@ class Subgroups:
             correction=self.correction,
             thresholds=threshold,
             margins=margins_with(self.margins),
-            odd=incomparable_scores(cases.y_score, plan.labels, predictions, decisions_count=False),
+            odd=incomparable_scores(cases.y_score, plan.labels, predictions, decisions_count=False, known=cases.known)
+            | unscored,
             curves=group_curves(
                 cases,
                 grouped.partitions,
                 predictions,
                 [group for label, group in found.few if label == plan.labels[0]],
             ),
+            unscored=unscored,
         )
         answers = subgroup_answers(analysis)
         return AuditResult(
@@ -182,6 +191,16 @@ class Subgroups:
                 "groups": {each.name: len(each.groups) for each in grouped.partitions},
                 "intervals": INTERVALS,
             },
+        )
+
+    def _thresholds(self, plan: Plan[Grouped], predictions: Predictions, gaps: Gaps | None) -> Thresholds:
+        return decide_thresholds(
+            plan,
+            predictions.scored,
+            rule=self._threshold_rule,
+            validation=plan.memory.validation,
+            main=plan.memory.main,
+            known=None if gaps is None else gaps.known,
         )
 
     @property

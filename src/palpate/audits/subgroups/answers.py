@@ -7,7 +7,7 @@ is "unsettled".
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from palpate.audits.kit.answers import Question, visible_margin
@@ -21,6 +21,17 @@ from palpate.results.verdicts import Answer, Effect
 
 LARGE = "calibration_in_the_large"
 NO_GROUP = "no group has enough patients to compare"
+
+
+def questions_of(margins: Mapping[str, float]) -> list[Question]:
+    """All that is asked about a model: is it worse for some, does it miss more of some, are its risks right?"""
+    missed = "Does it miss more of the patients with the outcome in some groups?"
+    risks = "Are its risks right on average in every group?"
+    return [
+        Question("worse", "Is it worse for some patients?", "auroc", margins["auroc"], harm=-1),
+        Question("missed", missed, "sensitivity", margins["sensitivity"], harm=-1, percent=True),
+        Question("risks", risks, LARGE, margins["calibration"], harm=0),
+    ]
 
 
 @dataclass(frozen=True)
@@ -47,23 +58,23 @@ class SubgroupAnalysis:
     """(model, label) where groups cannot be compared by a model's scores, and why."""
     curves: Sequence[GroupCurve]
     """Calibration by group, of the first label."""
+    unscored: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """(model, label) where a model has no score, and how that is said."""
 
     @property
     def worse(self) -> Question:
         """Is it worse for some patients?"""
-        return Question("worse", "Is it worse for some patients?", "auroc", self.margins["auroc"], harm=-1)
+        return questions_of(self.margins)[0]
 
     @property
     def missed(self) -> Question:
         """Does it miss more in some groups?"""
-        asks = "Does it miss more of the patients with the outcome in some groups?"
-        return Question("missed", asks, "sensitivity", self.margins["sensitivity"], harm=-1, percent=True)
+        return questions_of(self.margins)[1]
 
     @property
     def risks(self) -> Question:
         """Are its risks right in each group?"""
-        asks = "Are its risks right on average in every group?"
-        return Question("risks", asks, LARGE, self.margins["calibration"], harm=0)
+        return questions_of(self.margins)[2]
 
     @cached_property
     def groups(self) -> list[str]:
@@ -96,7 +107,15 @@ class SubgroupAnalysis:
                 odd = self.odd.get((model, row.label))
                 effect = effect if odd is None else effect.not_judged(odd)
                 found.append(effect._replace(label=self.named(contrast.group, row.label), where=contrast.group))
-        return found or [_nothing(question)]
+        return [*found, *self.open_effects(question, model)] or [_nothing(question)]
+
+    def open_effects(self, question: Question, model: str) -> list[Effect]:
+        """The labels about which nothing can be told, because the model has no score."""
+        return [
+            _nothing(question)._replace(label=label, reason=why)
+            for (name, label), why in self.unscored.items()
+            if name == model
+        ]
 
     def risk_effects(self, model: str) -> list[Effect]:
         """How far the mean risk of each group is from what was observed there, for all groups at once."""
@@ -112,7 +131,7 @@ class SubgroupAnalysis:
             effect = asked.effect(row, self.n_patients[group], n_family=len(known) * len(self.models))
             if effect is not None:
                 found.append(effect._replace(label=self.named(group, row.label), where=group))
-        return found or [_nothing(self.risks)]
+        return [*found, *self.open_effects(self.risks, model)] or [_nothing(self.risks)]
 
     def effects(self, question: str, model: str) -> list[Effect]:
         """Everything that is judged about a question and a model."""

@@ -22,6 +22,7 @@ from palpate.audits.kit.metrics import (
     weighing,
     with_derived,
 )
+from palpate.audits.kit.missing import Gaps
 from palpate.audits.kit.scope import Unit
 from palpate.audits.kit.wording import counted
 from palpate.audits.subgroups.plan import Partition
@@ -68,15 +69,36 @@ class Cases(NamedTuple):
     how: Resampled
     weight: Floats | None = None
     """Sampling weights with a mean of 1; None where all cases count alike."""
+    gaps: Gaps | None = None
+    """Which cases count for which label, where scores are missing; None where all do."""
+
+    @property
+    def known(self) -> Mask | None:
+        """Which cases count for which label, [case, label]; None where all do."""
+        return None if self.gaps is None else self.gaps.known
 
     @classmethod
-    def of(cls, plan: Plan[Any], predictions: Predictions, part: slice, threshold: Floats, how: Resampled) -> Cases:
+    def of(
+        cls,
+        plan: Plan[Any],
+        predictions: Predictions,
+        part: slice,
+        threshold: Floats,
+        how: Resampled,
+        gaps: Gaps | None = None,
+    ) -> Cases:
         """The audited cases of a plan."""
         rows = plan.variants.parent[part]
         y_score = np.stack([answers.p[part] for answers in predictions.scored.values()])
         cohort = plan.cohort
         return cls(
-            cohort.y_true(rows, plan.labels), y_score, threshold, cohort.patients[rows], how, cohort.weights_of(rows)
+            cohort.y_true(rows, plan.labels),
+            y_score,
+            threshold,
+            cohort.patients[rows],
+            how,
+            cohort.weights_of(rows),
+            None if gaps is None else gaps.at(part),
         )
 
 
@@ -173,9 +195,12 @@ def measure_groups(
     cases: Cases, columns: Columns, labels: Sequence[str], predictions: Predictions
 ) -> Iterator[GroupMeasures]:
     """Label by label, so that the replicates of one label only are in memory."""
-    n_patients = _patients(cases, columns.masks)
+    every, n_patients = columns, _patients(cases, columns.masks)
     names: dict[int, str] = {column: name for name, column in reversed(list(columns.groups.items()))}
     for j, label in enumerate(labels):
+        if cases.gaps is not None:
+            columns = every._replace(masks=every.masks & cases.gaps.known[:, j, None])
+            n_patients = _patients(cases, columns.masks)
         found = _measure(cases, columns, j)
         parts = [
             MetricReplicates(
@@ -191,6 +216,7 @@ def measure_groups(
                 sizes=found.sizes[:, k : k + 1],
                 weighing=None if found.weighing is None else found.weighing.column(k),
                 why_undefined="no threshold or no predicted case: a denominator is 0",
+                unscored=None if cases.gaps is None else cases.gaps.unscored[:, [j]],
             ).with_ensembles(predictions)
             for k in range(columns.masks.shape[1])
         ]
@@ -220,6 +246,9 @@ def _measure(cases: Cases, columns: Columns, label: int) -> _Measured:
             for k, name in enumerate(metrics):
                 point[:, _RESAMPLED.index(name), chosen] = found.point[:, k]
                 values[:, _RESAMPLED.index(name), chosen] = found.values[:, k]
+    if cases.gaps is not None:
+        gone = cases.gaps.unscored[:, label]
+        point[gone], values[gone] = np.nan, np.nan
     y_true = np.broadcast_to(cases.y_true[:, label, None], masks.shape)
     return _Measured(
         with_derived(point, _RESAMPLED, (*METRICS, NOISE)),
@@ -255,6 +284,19 @@ def _patients(cases: Cases, masks: Mask) -> NDArray[np.int64]:
     return np.asarray([n_distinct(cases.patient[mask]) for mask in masks.T], np.int64)
 
 
+def unscored_labels(cases: Cases, predictions: Predictions, labels: Sequence[str]) -> dict[tuple[str, str], str]:
+    """(model, label) where a model has no score, and how that is said."""
+    if cases.gaps is None:
+        return {}
+    places, scored = member_places(predictions), list(predictions.scored)
+    return {
+        (model, label): f"{model} has no score for '{label}'"
+        for model in predictions.compared
+        for j, label in enumerate(labels)
+        if cases.gaps.unscored[places.get(model) or [scored.index(model)], j].any()
+    }
+
+
 class GroupCurve(NamedTuple):
     """The calibration of one model in one group."""
 
@@ -274,10 +316,13 @@ def group_curves(
         drawn = [group for group in partition.groups if group not in few]
         for group in drawn if len(drawn) <= _MOST_LINES else []:
             rows = partition.rows(partition.groups.index(group))
+            rows = rows if cases.gaps is None else rows & cases.gaps.known[:, 0]
             patients = n_distinct(cases.patient[rows])
             per_unit = 1.0 if cases.how.unit == "case" else float(rows.sum()) / patients
             for model in predictions.compared[:_MOST_MODELS]:
                 members = places.get(model) or [scored.index(model)]
+                if cases.gaps is not None and cases.gaps.unscored[members, 0].any():
+                    continue
                 y_true, y_score = cases.y_true[rows, 0], cases.y_score[:, rows, 0]
                 weight = None if cases.weight is None else cases.weight[rows]
                 curve = curve_of_members(y_true, y_score, members, n_bins=_BINS, per_unit=per_unit, weight=weight)

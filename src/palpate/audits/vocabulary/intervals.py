@@ -33,8 +33,12 @@ _NO_CHANGE = 1e-12
 """A smaller change is rounding."""
 _MOST_EXPONENT = 700.0
 _NARROWEST = 0.01
+_LEAST_LEFT = 0.1
+"""What a patient's share of the weight leaves to the others, at least, where its residual is divided by it."""
 _SKEWED, _SKEWED_LOG = 5.0, 1.5
 """How much skewness widens an interval, and one on a log scale; found by simulation."""
+_WEIGHED = 0.25
+"""The power of what unequal weights leave of the patients by which a signed change is less sure; simulated."""
 
 
 class PatientSums(NamedTuple):
@@ -80,6 +84,9 @@ def moments(sums: PatientSums) -> Moments:
     n, n_notes, n_moved = map(by_word, (has_note.astype(np.float64), sums.notes, moved.astype(np.float64)))
     value = _ratio(by_word(sums.total), n_notes)
     residual = np.where(has_note, sums.total - np.nan_to_num(value)[sums.word] * sums.notes, 0.0)
+    if sums.counted is not None:  # a heavy patient draws the mean to itself, and leaves itself a small residual
+        heavy, usual = (_left(own, by_word(own)[sums.word]) for own in (sums.notes, sums.counted))
+        residual = residual * usual / heavy
     second, third = by_word(residual**2), by_word(residual**3)
     error = np.sqrt(second * _ratio(n, n - 1.0)) / np.where(n_notes > 0, n_notes, 1.0)
     adjusted = np.sqrt(n * np.maximum(n - 1.0, 0.0)) * _ratio(np.ones_like(n), n - 2.0)
@@ -91,6 +98,7 @@ def moments(sums: PatientSums) -> Moments:
         share = np.fmax(share, _ratio(by_word(np.where(moved, sums.notes, 0.0)), n_notes))
         equal = np.nan_to_num(_ratio(by_word(sums.counted) ** 2, by_word(sums.counted**2)))
         kept = np.minimum(np.where(equal > 0, effective / np.where(equal > 0, equal, 1.0), 1.0), 1.0)
+        skewness = skewness / np.maximum(kept, _LEAST_LEFT)  # of so few patients it is seen too small
     return Moments(
         value,
         n,
@@ -102,6 +110,11 @@ def moments(sums: PatientSums) -> Moments:
         share,
         kept,
     )
+
+
+def _left(own: Floats, every: Floats) -> Floats:
+    """The share of the notes, or of their weight, that a patient leaves to the others."""
+    return np.maximum(1.0 - np.nan_to_num(_ratio(own, every)), _LEAST_LEFT)
 
 
 def strongest_change(found: Moments) -> float:
@@ -121,8 +134,8 @@ def change_interval(found: Moments, level: Floats | float, *, strongest: float =
 
 
 def signed_interval(found: Moments, level: Floats | float) -> Interval:
-    """Of mean signed changes: Student's, wider on the side to which they are skewed."""
-    q = _quantile(found, level)
+    """Of mean signed changes: Student's, wider on the side to which they are skewed, and under unequal weights."""
+    q = _quantile(found, level) / np.maximum(found.kept, _LEAST_LEFT) ** _WEIGHED
     arms = [q * found.error * (1.0 + _SKEWED * np.maximum(sign * found.skewness, 0.0)) for sign in (-1.0, 1.0)]
     few, most = found.n_moved < FEWEST_MOVED, _unmoved(found, q)
     return _defined(found, np.where(few, -most, found.value - arms[0]), np.where(few, most, found.value + arms[1]))

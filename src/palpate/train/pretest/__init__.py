@@ -47,7 +47,18 @@ from palpate.train.pretest.features import (
 )
 from palpate.train.pretest.grids import Setup, make, require_all, setups
 from palpate.train.pretest.options import JOB, PREFIX, PretestOptions
-from palpate.train.pretest.search import CANT_FIT, Ints, LabelTask, SearchResult, Tried, calm, make_folds, search
+from palpate.train.pretest.search import (
+    CANT_FIT,
+    Ints,
+    LabelTask,
+    SearchResult,
+    Tried,
+    calm,
+    fit,
+    make_folds,
+    search,
+    takes_weights,
+)
 from palpate.train.resume import TRAINING, open_job
 
 COHORT, CARD = "cohort.parquet", "pretest.json"
@@ -169,9 +180,10 @@ def _read(
     cohort: Cohort, families: Mapping[str, tuple[str, ...]], options: PretestOptions, scratch: Path, tell: Progress
 ) -> _Data:
     """The features of every family for all cases; if notes are read, cases without one are left out."""
-    inside = np.ones(len(cohort), dtype=bool)
+    # A case of weight 0 stands for nobody: nothing is learned from it.
+    inside = np.ones(len(cohort), dtype=bool) if cohort.weights is None else cohort.weights > 0
     if "split" in cohort.cases.columns:
-        inside = cohort.cases["split"].is_in(list(options.splits)).fill_null(False).to_numpy()
+        inside = inside & cohort.cases["split"].is_in(list(options.splits)).fill_null(False).to_numpy()
     usable = np.ones(len(cohort), dtype=bool)
     notes: CaseNotes | None = None
     if set(families) - {"tables"}:
@@ -233,7 +245,7 @@ def _train_label(
     fold, reason = _folds(y[learn], patients[learn], options)
     entry = card.refused(label, y[learn], reason)
     if fold is not None:
-        task = LabelTask(data.learned, y[learn], fold)
+        task = LabelTask(data.learned, y[learn], fold, cohort.weights_of(learn))
 
         def told(number: int, n: int, total: int) -> None:
             tell(TrainStep(f"'{label}': choosing a model, round {number + 1}", n, total))
@@ -246,15 +258,15 @@ def _train_label(
             best, made = chosen
             column[learn], column[rest] = made.p_learn, made.p_rest
             performance = {
-                "out_of_fold": card.measure(y[learn], made.p_learn, patients[learn], options.n_replicates),
-                "other": card.measure(y[rest], made.p_rest, patients[rest], options.n_replicates),
+                name: card.measure(y[rows], p, patients[rows], options.n_replicates, _weights(cohort, rows))
+                for name, rows, p in (("out_of_fold", learn, made.p_learn), ("other", rest, made.p_rest))
             }
             entry |= {
                 "chosen": {**card.describe_tried(best), "calibration": method_of(best.setup, options)},
                 "search": card.describe_search(found),
                 "performance": performance,
                 "words": card.top_words(data.learned[best.setup.features], made.weight) or _words(task, found, options),
-                "remarks": card.remarks(performance),
+                "remarks": [*card.remarks(performance), *_unweighed(task, best.setup, options)],
             }
     _save(done.with_suffix(".npy"), column)
     write_atomically(done.with_suffix(".json"), json.dumps(entry))
@@ -277,8 +289,23 @@ def _calibrated(
                 task.fold,
                 options,
                 lambda n, total: tell(TrainStep(f"'{label}': calibrating", n, total)),
+                task.weight,
             )
     return None
+
+
+def _weights(cohort: Cohort, rows: Ints) -> NDArray[np.float64] | None:
+    """The sampling weights of some cases; None where all count alike, or none counts."""
+    if cohort.weights is None or not (cohort.weights[rows] > 0).any():
+        return None
+    return cohort.weights_of(rows)
+
+
+def _unweighed(task: LabelTask, setup: Setup, options: PretestOptions) -> list[str]:
+    """Said of a classifier that learned without the weights of the cases."""
+    if task.weight is None or takes_weights(make(setup, options.seed)):
+        return []
+    return [f"{setup.classifier} learns without the sampling weights; they chose, calibrated and measured it"]
 
 
 def _folds(y: NDArray[np.uint8], patients: Ints, options: PretestOptions) -> tuple[Ints | None, str]:
@@ -300,7 +327,7 @@ def _words(task: LabelTask, found: SearchResult, options: PretestOptions) -> lis
         if tried.setup.features == BOW and tried.setup.classifier not in ("KNeighborsClassifier", "MLPClassifier"):
             features = task.features[BOW]
             with calm():
-                model = make(tried.setup, options.seed).fit(features.x, task.y)
+                model = fit(make(tried.setup, options.seed), features.x, task.y, task.weight)
             return card.top_words(features, weights_of(model))
     return []
 
@@ -318,7 +345,8 @@ def _digest(cohort: Cohort, options: PretestOptions, families: Collection[str]) 
         if len(set(names)) < len(names) or {BOW, TABLE} & set(names):
             raise ConfigError("two encoders have the same folder name", hint="give each folder its own name")
         encoders = [encoder_digest(path, options) for path in options.encoders]
-    return digest(_VERSION, {"options": chosen, "encoders": encoders, "cohort": cohort.fingerprint})
+    weighed = {} if cohort.weights is None else {"weighed": True}
+    return digest(_VERSION, {"options": chosen, "encoders": encoders, "cohort": cohort.fingerprint, **weighed})
 
 
 def _save(file: Path, values: NDArray[Any]) -> None:
@@ -344,6 +372,7 @@ def _card(
         "options": options.model_dump(mode="json", exclude={"threads"}),
         "cohort": {"names": list(cohort.names), "fingerprint": cohort.fingerprint, "n": len(cohort)},
         "n_learned_from": len(data.learn),
+        "weighed": cohort.weights_of(data.learn) is not None,
         "n_only_scored": len(data.rest),
         "n_without_notes": len(cohort) - len(data.learn) - len(data.rest),
         "families": {name: list(features) for name, features in data.families.items()},

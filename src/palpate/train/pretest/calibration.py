@@ -13,11 +13,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from palpate.stats.context.pretest_model import Calibration, calibrator
 from palpate.train.pretest.grids import XGBOOST, Setup, make
 from palpate.train.pretest.options import PretestOptions
-from palpate.train.pretest.search import Floats, Ints, Labels, calm, scores_of
+from palpate.train.pretest.search import Floats, Ints, Labels, calm, fit, scores_of
 
 
 class Calibrated(NamedTuple):
@@ -44,36 +45,48 @@ def calibrate(
     fold: Ints,
     options: PretestOptions,
     told: Callable[[int, int], None],
+    weight: Floats | None = None,
 ) -> Calibrated:
-    """Fit the K models and give every case its probability."""
+    """Fit the K models and give every case its probability; `weight` are the sampling weights of those learned from."""
     from joblib import Parallel, delayed
 
     method, n_folds = method_of(setup, options), options.folds
     p_learn, p_rest = np.zeros(len(y)), np.zeros(x_rest.shape[0])
     weights: list[Floats | None] = []
     told(0, n_folds)
+
+    def learned(score: Floats, rows: NDArray[np.bool_]) -> Callable[[Floats], Floats]:
+        return calibrator(score[rows], y[rows], method, None if weight is None else weight[rows])
+
     with calm(), Parallel(n_jobs=options.threads, prefer="threads", return_as="generator") as pool:
         pairs = [(k, (k + 1) % n_folds) for k in range(n_folds)]
-        answers = pool(delayed(_fit)(setup, x, x_rest, y, fold, pair, options.seed) for pair in pairs)
-        for (one, other), (score, rest, weight) in zip(pairs, answers, strict=True):
+        answers = pool(delayed(_fit)(setup, x, x_rest, y, fold, pair, options.seed, weight) for pair in pairs)
+        for (one, other), (score, rest, own) in zip(pairs, answers, strict=True):
             a, b = fold == one, fold == other
-            p_learn[a] += calibrator(score[b], y[b], method)(score[a]) / 2
-            p_learn[b] += calibrator(score[a], y[a], method)(score[b]) / 2
+            p_learn[a] += learned(score, b)(score[a]) / 2
+            p_learn[b] += learned(score, a)(score[b]) / 2
             if len(rest):
-                p_rest += calibrator(score[a | b], y[a | b], method)(rest) / n_folds
-            weights.append(weight)
+                p_rest += learned(score, a | b)(rest) / n_folds
+            weights.append(own)
             told(len(weights), n_folds)
-    known = [weight for weight in weights if weight is not None]
+    known = [own for own in weights if own is not None]
     return Calibrated(p_learn, p_rest, np.mean(known, axis=0) if len(known) == n_folds else None)
 
 
 def _fit(
-    setup: Setup, x: Any, x_rest: Any, y: Labels, fold: Ints, pair: tuple[int, int], seed: int
+    setup: Setup,
+    x: Any,
+    x_rest: Any,
+    y: Labels,
+    fold: Ints,
+    pair: tuple[int, int],
+    seed: int,
+    weight: Floats | None = None,
 ) -> tuple[Floats, Floats, Floats | None]:
     """Scores of the two folds left out (nan elsewhere), scores of the rest, and the weights."""
     out = np.isin(fold, pair)
     rows = np.flatnonzero(~out)
-    model = make(setup, seed).fit(x[rows], y[rows])
+    model = fit(make(setup, seed), x[rows], y[rows], None if weight is None else weight[rows])
     score = np.full(len(y), np.nan)
     score[out] = scores_of(model, x[np.flatnonzero(out)])
     rest = scores_of(model, x_rest) if x_rest.shape[0] else np.zeros(0)

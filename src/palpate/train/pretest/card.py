@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from palpate.stats import NOISE, bootstrap
-from palpate.stats.score_intervals import Counts, class_units, metric_intervals
+from palpate.stats.score_intervals import Counts, class_units, cluster_sizes, metric_intervals, weighing
 from palpate.train.pretest.features import FeatureMatrix
 from palpate.train.pretest.grids import Setup
 from palpate.train.pretest.search import Floats, Ints, Labels, SearchResult, Tried
@@ -30,14 +30,18 @@ LIMITS = (
 )
 
 
-def measure(y: Labels, p: Floats, patients: Ints, n_replicates: int) -> dict[str, Any]:
+def measure(y: Labels, p: Floats, patients: Ints, n_replicates: int, weight: Floats | None = None) -> dict[str, Any]:
     """AUROC and calibration with intervals; a number that can't be computed is null with its reason."""
     out: dict[str, Any] = {"n": len(y), "n_positive": int(y.sum()), "n_distinct": len(np.unique(p))}
     if not len(y):
         return {**out, **dict.fromkeys(METRICS), "reason": "no cases"}
-    found = bootstrap(y, p, rng=_SEED, metrics=(*METRICS, NOISE), patient=patients, n_replicates=n_replicates)
+    metrics = (*METRICS, NOISE)
+    found = bootstrap(y, p, rng=_SEED, metrics=metrics, patient=patients, n_replicates=n_replicates, weight=weight)
     column = np.asarray(y, np.uint8)[:, None]
     counts = Counts(np.array([len(y)]), column.sum(axis=0), class_units(column, patients, "patient"))
+    if weight is not None:
+        sizes = cluster_sizes(column, patients, "patient", weight=weight)
+        counts = counts._replace(sizes=sizes, weighing=weighing(column, weight))
     low, high, _ = metric_intervals(found.metrics, found.point, found.values, counts)
     for m, metric in enumerate(METRICS):
         out[metric] = number(found.point[0, m, 0])

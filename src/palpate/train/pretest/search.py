@@ -45,6 +45,12 @@ class LabelTask(NamedTuple):
     """By name; one row per case to learn from."""
     y: Labels
     fold: Ints
+    weight: Floats | None = None
+    """Sampling weights; None where all cases count alike."""
+
+    def weighing(self, rows: Ints | NDArray[np.bool_]) -> Floats | None:
+        """The weights of some cases."""
+        return None if self.weight is None else self.weight[rows]
 
 
 class Tried(NamedTuple):
@@ -167,11 +173,12 @@ def _try(task: LabelTask, group: Sequence[Setup], fold: int, rows: Ints, seed: i
     x = task.features[group[0].features].x
     largest = max(group, key=lambda setup: dict(setup.settings).get(_SIZE, 0))
     try:
-        model = make(largest, seed).fit(x[rows], task.y[rows])
+        model = fit(make(largest, seed), x[rows], task.y[rows], task.weighing(rows))
+        own = task.weighing(held_out)
         if len(group) == 1:
-            return [auroc(task.y[held_out], scores_of(model, x[held_out]))]
+            return [auroc(task.y[held_out], scores_of(model, x[held_out]), weight=own)]
         sizes = [dict(setup.settings)[_SIZE] for setup in group]
-        return [auroc(task.y[held_out], p) for p in _smaller(model, x[held_out], sizes)]
+        return [auroc(task.y[held_out], p, weight=own) for p in _smaller(model, x[held_out], sizes)]
     except CANT_FIT:
         return [np.nan] * len(group)
 
@@ -185,6 +192,23 @@ def _smaller(forest: Any, x: Any, sizes: Sequence[int]) -> list[Floats]:
         if n in sizes:
             at[n] = total / n
     return [at[size] for size in sizes]
+
+
+def takes_weights(model: Any) -> bool:
+    """Whether a classifier can weigh the cases that it learns from."""
+    from sklearn.utils.validation import has_fit_parameter
+
+    return bool(has_fit_parameter(model, "sample_weight"))
+
+
+def fit(model: Any, x: Any, y: Labels, weight: Floats | None) -> Any:
+    """The fitted model; one that cannot weigh cases learns from them as they are, and only its calibration is weighed.
+
+    A sample drawn by outcome has another share of positives than the population: calibration alone can mend that.
+    """
+    if weight is None or not takes_weights(model):
+        return model.fit(x, y)
+    return model.fit(x, y, sample_weight=weight)
 
 
 def scores_of(model: Any, x: Any) -> Floats:

@@ -1,9 +1,9 @@
 """Scores that are missing: which cases all models scored, how many were not, in whom, and what that may hide.
 
-A model may lack scores (`missing: report`). Metrics are then over the cases that every compared model scored, so that
-models are compared on the same patients. How often scores are missing, and whether more often in those with the
-outcome, has an interval by patient. AUROC is also given as it would be if the missing cases were ranked as badly, and
-as well, as possible; sensitivity as it is if a case without a score is not flagged.
+A model may lack scores (`missing: report`). Metrics of a label are then over the cases for which every compared model
+has its score, so that models are compared on the same patients. How often scores are missing, and whether more often in
+those with the outcome, has an interval by patient. AUROC is also given as it would be if the missing cases were ranked
+as badly, and as well, as possible; sensitivity as it is if a case without a score is not flagged.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from palpate.audits.kit.missing.scored import CompleteCases, Gaps, complete_cases, missing_of
 from palpate.audits.kit.missing.shares import (
     BEST,
     DIFFERENCE,
@@ -25,28 +26,30 @@ from palpate.audits.kit.missing.shares import (
     WORST,
     Floats,
     LabelCases,
-    Mask,
     arm_shares,
     bound_rows,
     share_rows,
 )
+from palpate.audits.kit.missing.unscored import UnscoredModels, silent_models
 from palpate.audits.kit.rows import EstimateIndex, RowWriter
 from palpate.audits.kit.tables import columns, interval_cell, table
-from palpate.audits.kit.wording import counted, listed, number, percent
+from palpate.audits.kit.wording import counted, listed, number, percent, quoted
 from palpate.cases.edits import Ints
-from palpate.results import AuditResult, Estimate, Finding, ModelPredictions, Plan, Predictions, Table, estimates_frame
+from palpate.results import AuditResult, Estimate, Finding, Plan, Predictions, Table, estimates_frame
 
 __all__ = [
     "MISSING_METRICS",
     "CompleteCases",
     "CountedCases",
+    "Gaps",
     "MissingReport",
+    "UnscoredModels",
     "arm_shares",
     "complete_cases",
     "may_miss",
     "missing_of",
     "missing_report",
-    "nothing_scored",
+    "silent_models",
 ]
 
 
@@ -62,47 +65,6 @@ def may_miss(predictions: Predictions) -> list[str]:
         if any(predictions.scored[each].facts.may_miss for each in predictions.members(name))
         or bool(missing_of(predictions, name).any())
     ]
-
-
-def missing_of(predictions: Predictions, model: str) -> Mask:
-    """Where a model has no score, [variant, label]; an ensemble has none where a member has none."""
-    return np.asarray(np.any([np.isnan(predictions.scored[each].p) for each in predictions.members(model)], axis=0))
-
-
-class CompleteCases(NamedTuple):
-    """The cases that every model scored for every label, and the models that are left."""
-
-    keep: Mask
-    """Rows of the plan's variants."""
-    predictions: Predictions
-    left_out: tuple[str, ...]
-    """Models that share no scored case with the others, or have no score at all."""
-
-
-def complete_cases(predictions: Predictions, audited: Sequence[Ints]) -> CompleteCases:
-    """The cases that all models scored; models are left out, those that lack most first, until there is one.
-
-    `audited` are rows of the variants, one set for each population.
-    """
-    names, left_out = list(predictions.compared), list[str]()
-    lacking: dict[str, Mask] = {name: np.asarray(missing_of(predictions, name).any(axis=1)) for name in names}
-    rows = np.concatenate([np.asarray(part) for part in audited])
-    while names:
-        keep: Mask = np.asarray(~np.any([lacking[name] for name in names], axis=0))
-        if keep[rows].any():
-            break
-        worst = max(names, key=lambda name: int(lacking[name][rows].sum()))
-        names.remove(worst)
-        left_out.append(worst)
-    else:
-        keep = np.zeros(len(lacking[left_out[0]]), np.bool_)
-    members = [each for name in names for each in predictions.members(name)]
-    some = {each: _at(predictions.scored[each], keep) for each in predictions.scored if each in members}
-    return CompleteCases(keep, Predictions(some), tuple(left_out))
-
-
-def _at(answers: ModelPredictions, keep: Mask) -> ModelPredictions:
-    return replace(answers, p=answers.p[keep], seen=answers.seen[keep])
 
 
 class CountedCases(NamedTuple):
@@ -124,9 +86,10 @@ class MissingReport:
     labels: tuple[str, ...]
     populations: tuple[str, ...]
     bounded: tuple[str, ...]
-    kept: Mapping[str, tuple[int, int]]
-    """Of each population: the cases that all models scored, and all cases."""
-    left_out: tuple[str, ...] = ()
+    kept: Mapping[str, tuple[Ints, int]]
+    """Of each population: the cases that all models scored, for each label, and all cases."""
+    lacks: Mapping[str, tuple[str, ...]]
+    """The labels that a model is left out of, because it shares no scored case with the others there."""
 
     def added_to(self, result: AuditResult) -> AuditResult:
         """The result with these estimates, sentences and tables."""
@@ -135,8 +98,15 @@ class MissingReport:
             estimates=result.estimates.vstack(estimates_frame(list(self.rows)).select(result.estimates.columns)),
             blocks=(*result.blocks, self.block()),
             findings=(*result.findings, *self.findings()),
-            provenance={**result.provenance, "cases_that_all_models_scored": {k: n for k, (n, _) in self.kept.items()}},
+            provenance={**result.provenance, "cases_that_all_models_scored": self._counts()},
         )
+
+    def _counts(self) -> dict[str, Any]:
+        """By population; by label as well, where labels differ."""
+        return {
+            name: int(n[0]) if (n == n[0]).all() else dict(zip(self.labels, n.tolist(), strict=True))
+            for name, (n, _) in self.kept.items()
+        }
 
     @property
     def _index(self) -> EstimateIndex:
@@ -152,22 +122,27 @@ class MissingReport:
                 continue
             told = True
             yield Finding(sentence=self._sentence(index, model, found), kind="caveat")
-        if self.left_out:
-            has = "has" if len(self.left_out) == 1 else "have"
+        for model, labels in self.lacks.items():
             yield Finding(
-                sentence=f"{listed(self.left_out)} {has} no number here: no case is scored by it and by the others.",
+                sentence=f"{model} has no number for {quoted(labels)}: no case is scored by it and by the others.",
                 kind="concern",
             )
         if told:
-            parts = [
-                f"{n:,} of {counted(total, 'case')}" + ("" if name == EVERYONE else f" of {name}")
-                for name, (n, total) in self.kept.items()
-            ]
+            alike = all(bool((n == n[0]).all()) for n, _ in self.kept.values())
+            whom = "that every model scored" if alike else "for which every model has the label's score"
+            parts = [self._cases(name, alike=alike) for name in self.kept]
             yield Finding(
-                sentence=f"All other numbers of this section are about the cases that every model scored: "
-                f"{listed(parts)}.",
+                sentence=f"All other numbers of this section are about the cases {whom}: {listed(parts)}.",
                 kind="caveat",
             )
+
+    def _cases(self, population: str, *, alike: bool) -> str:
+        """`560 of 800 cases of here`; for the label that has fewest, where they differ, and how many others have."""
+        n, total = self.kept[population]
+        said = f"{int(n.min()):,} of {counted(total, 'case')}" + ("" if population == EVERYONE else f" of {population}")
+        if alike:
+            return said
+        return f"{said} for '{self.labels[int(n.argmin())]}', up to {int(n.max()):,} for the others"
 
     def _sentence(self, index: EstimateIndex, model: str, found: Sequence[Estimate]) -> str:
         worst = max((row for row in found if row.group in self.bounded), key=lambda row: row.value or 0.0, default=None)
@@ -221,13 +196,6 @@ def _of(group: str) -> str:
     return "all cases" if group == EVERYONE else f"the cases of {group}"
 
 
-def nothing_scored(audit: str, report: MissingReport) -> AuditResult:
-    """Where no model has a score for any audited case."""
-    sentence = "No model has a score for any audited case: check that the case ids of the predictions are the cohort's."
-    empty = AuditResult(audit, estimates_frame([]), findings=(Finding(sentence=sentence, kind="concern"),))
-    return report.added_to(empty)
-
-
 def missing_report(
     writer: RowWriter,
     plan: Plan[Any],
@@ -248,7 +216,7 @@ def missing_report(
                     p = np.where(lacking[:, j], np.nan, predictions[model].p[:, j])[population.rows]
                     limit = thresholds.get(predictions.members(model)[0])
                     rows += bound_rows(writer, cases, model, label, p, None if limit is None else float(limit[j]))
-    kept = {each.name: (int(complete.keep[each.rows].sum()), len(each.rows)) for each in populations if each.bounded}
+    kept = {each.name: (complete.known[each.rows].sum(axis=0), len(each.rows)) for each in populations if each.bounded}
     return MissingReport(
         tuple(rows),
         tuple(models),
@@ -256,5 +224,5 @@ def missing_report(
         tuple(each.name for each in populations),
         tuple(kept),
         kept,
-        complete.left_out,
+        {model: tuple(plan.labels[j] for j in labels) for model, labels in complete.lacks.items()},
     )
