@@ -217,3 +217,24 @@ def test_wrong_options_have_a_line(tmp_path: Path, palpate: CommandLine, options
         assert ran.code == 2
         assert re.search(problem, " ".join(ran.err.split())), ran.err
         assert not server.messages
+
+
+@pytest.mark.parametrize(
+    ("options", "answer"),
+    [
+        ({"parser": "json"}, '{"ill": 0.25}'),
+        ({"prompt": "{text} Does the patient have {label}?"}, "Yes"),
+        ({"parser": "json", "answer_schema": {"properties": {"ill": {"type": "number"}}}}, '{"ill": 0.25}'),
+    ],
+)
+def test_a_question_names_the_label_of_the_cohort(
+    tmp_path: Path, palpate: CommandLine, options: dict[str, Any], answer: str
+) -> None:
+    with serving(lambda question, message: answer) as server:
+        ran = palpate("audit", project(tmp_path, server, **options), "--out", tmp_path / "run")
+        assert ran.code == 0, ran.err
+        for message in server.messages:
+            assert "positive" not in json.dumps(message)
+            assert "ill" in json.dumps(message.get("response_format", message))
+    scores = pl.read_parquet(tmp_path / "run" / "predictions" / "llm.parquet")["p"].explode()
+    assert scores.to_list() == [0.25 if "{" in answer else 1.0] * N

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ __all__ = [
     "memory_of",
     "reporting_missing",
     "serve_models",
+    "with_labels",
 ]
 
 ISOLATED = ("python",)
@@ -71,6 +74,16 @@ def reporting_missing(model: Model) -> Model:
         model.may_miss = True
         model.fingerprint += "-may-miss"
     return model
+
+
+def with_labels(spec: ModelSpec, labels: Sequence[str]) -> ModelSpec:
+    """A language model (`api: chat`) that has no labels of its own is asked about these."""
+    options = spec.options
+    if options.get("api") != "chat" or options.get("labels") or not labels:
+        return spec
+    if len(labels) > 1 and options.get("parser") != "json" and "{label}" not in str(options.get("prompt", "")):
+        return spec
+    return replace(spec, options={**options, "labels": list(labels)})
 
 
 def serve_models(parent: int) -> None:

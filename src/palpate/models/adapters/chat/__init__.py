@@ -48,9 +48,9 @@ from palpate.models.ledger import Forecast, Ledger, Spending
 from palpate.models.options import digest, parse_options
 from palpate.results.plan import AnswerKind, Outcomes
 
-__all__ = ["ChatModel", "ChatOptions", "chat_model", "chat_url", "check_chat"]
+__all__ = ["ChatModel", "ChatOptions", "chat_model", "chat_url", "check_chat", "check_options"]
 
-VERSION = "chat-2"
+VERSION = "chat-3"
 _CALLS_PER_CONNECTION = 32
 """Questions in one call of the runner for each that is in flight: the last ones of a call leave connections idle."""
 _MADE_AT_ONCE = 32
@@ -254,14 +254,21 @@ def chat_url(url: str) -> str:
 
 def check_chat(url: str, options: Mapping[str, Any], folder: Path | None) -> tuple[ChatOptions, Questions]:
     """The options and the questions, if they are right; nothing is sent."""
-    own = parse_options(ChatOptions, url, options)
+    own = check_options(url, options)
     labels = own.labels or ("positive",)
-    _check_parser(own.parser, url)
     _check_prompt(own, len(labels), url)
     place = folder or Path()
     schema = schema_of(own, labels, place)
     examples = () if own.examples is None else read_examples(place / own.examples, labels, as_json=schema is not None)
     return own, Questions(own, labels, schema, examples)
+
+
+def check_options(url: str, options: Mapping[str, Any]) -> ChatOptions:
+    """The options, as far as they can be checked before the labels are known."""
+    own = parse_options(ChatOptions, url, options)
+    _check_parser(own.parser, url)
+    _check_prompt(own, 1, url)
+    return own
 
 
 def _check_prompt(own: ChatOptions, n_labels: int, url: str) -> None:

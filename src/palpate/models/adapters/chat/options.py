@@ -147,7 +147,7 @@ def schema_of(own: ChatOptions, labels: tuple[str, ...], folder: Path) -> dict[s
         risk = {"type": "number", "minimum": 0, "maximum": 1}
         return {
             "type": "object",
-            "properties": dict.fromkeys(labels, risk),
+            "properties": {label: {**risk, "description": f"the probability of {label}"} for label in labels},
             "required": list(labels),
             "additionalProperties": False,
         }
@@ -159,7 +159,9 @@ def schema_of(own: ChatOptions, labels: tuple[str, ...], folder: Path) -> dict[s
     if missing:
         has = ", ".join(map(str, list(properties)[:10])) or "none"
         raise ConfigError(
-            f"`answer_schema` has no property for label '{missing[0]}'", hint=f"its properties are: {has}", at=_AT
+            f"`answer_schema` has no property for label '{missing[0]}'",
+            hint=f"its properties are: {has}; the option `labels` of the model names those that count",
+            at=_AT,
         )
     return dict(schema)
 

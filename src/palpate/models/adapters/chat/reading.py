@@ -9,11 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from palpate.models.adapters.chat.options import ChatOptions
-from palpate.models.adapters.chat.refusals import declined, declined_in_words
-from palpate.models.adapters.chat.verdicts import Unreadable, read_choice, without_thoughts
+from palpate.models.adapters.chat.refusals import declined, declined_at, declined_in_words
+from palpate.models.adapters.chat.verdicts import Unreadable, plain, read_choice, without_thoughts
 from palpate.results.plan import AnswerKind
 
 _NUMBER = re.compile(r"[-+]?(?:\d+(?:[.,]\d+)?|\.\d+)(?:[eE][-+]?\d+)?")
+_SCALE = re.compile(r"(?<![\d.,])0(?:[.,]0+)? ?%? ?(?:to|and|[-–—]) ?(?:1(?:[.,]0+)?|100) ?%?(?![\d.,]*\d)")
+"""The scale, and not a place on it: "from 0 to 1"."""
+_RANGE = re.compile(r"(?:%\s*)?(?:[-–—]|to\b|and\b)\s*[\d.]*\d")
 _FENCED = re.compile(r"```[a-zA-Z]*\s*\n?(.*?)```", re.DOTALL)
 _EDGES = " \n\r\t▁Ġ\"'*`.,:;!()[]"
 _END_OF_THOUGHT = re.compile(r"</(?:think|thinking|reasoning)>")
@@ -75,8 +78,10 @@ def readings(answer: Any, own: ChatOptions, labels: Sequence[str]) -> list[Answe
 
 def _from_text(text: str, own: ChatOptions) -> AnswerReading:
     refused = declined_in_words(text)
-    if refused and own.parser != "yes-no":  # the numbers of a refusal are not its answer
-        return nothing(AnswerKind.REFUSED)
+    if own.parser != "yes-no":  # the numbers of a refusal are not its answer, but a number may come with advice
+        at, first = declined_at(text), _NUMBER.search(text)
+        if at is not None and (first is None or at < first.start()):
+            return nothing(AnswerKind.REFUSED)
     try:
         return AnswerReading(parsed(text, own.parser, own.choices), AnswerKind.ANSWERED)
     except Unreadable as problem:
@@ -89,7 +94,7 @@ def parsed(answer: str, parser: str, choices: Mapping[str, float]) -> float:
         return read_choice(answer, choices)
     if parser == "number":
         return read_number(answer)
-    found = re.search(parser, answer)
+    found = re.search(parser, answer) or re.search(parser, plain(answer))
     if found is None or found[1] is None:
         raise Unreadable("the regular expression does not match the answer")
     return read_number(found[1]) if any(map(str.isdigit, found[1])) else read_choice(found[1], choices)
@@ -97,10 +102,13 @@ def parsed(answer: str, parser: str, choices: Mapping[str, float]) -> float:
 
 def read_number(answer: str) -> float:
     """The first number in an answer, if it is a probability; a percentage is a hundredth."""
+    answer = _SCALE.sub(" ", plain(answer))
     found = _NUMBER.search(answer)
     if found is None:
         raise Unreadable("the answer contains no number")
     behind = answer[found.end() :].lstrip(" *_`")
+    if _RANGE.match(behind):
+        raise Unreadable("the answer is a range, not one number")
     value = float(found[0].replace(",", "."))
     if behind.startswith(("%", "percent")):
         value /= 100
@@ -113,7 +121,9 @@ def read_number(answer: str) -> float:
 
 
 def _from_json(text: str, own: ChatOptions, labels: Sequence[str]) -> list[AnswerReading]:
-    found = next(objects(text), None)
+    own_objects, wanted = list(objects(text)), {label.casefold() for label in labels}
+    about = (each for each in own_objects if any(str(name).strip().casefold() in wanted for name in each))
+    found = next(about, next(iter(own_objects), None))
     if found is None:
         kind = AnswerKind.REFUSED if declined_in_words(text) else AnswerKind.UNREADABLE
         return [nothing(kind, "the answer contains no JSON object")] * len(labels)
@@ -196,7 +206,7 @@ def _first_token(tokens: Any) -> dict[str, float]:
 
 def _choice_of(token: str, choices: Mapping[str, float]) -> str | None:
     """The choice that a token is, or begins, if it is only one: " Yes", "yes" and "YES" are one, "Ne" begins "Nein"."""
-    word = token.strip(_EDGES)
+    word = plain(token).strip(_EDGES)
     same = [name for name in choices if (name == word if len(name) == 1 else name.casefold() == word.casefold())]
     if same:
         return same[0]

@@ -20,7 +20,8 @@ _CANNOT += r"|will not|must decline|have to decline|do not feel comfortable|don[
 _DO = r"(?:to )?(?:\w+ )?(?:help|assist|provide|comply|answer|give|offer|make|fulfill|diagnose|determine|predict|assess"
 _DO += r"|engage|continue|process|respond|do (?:that|this)|discuss|share|advise|recommend|comment|estimate|evaluate)"
 _IN_WORDS = re.compile(
-    rf"\bI(?:['’]m sorry|['’]m afraid| am sorry| am afraid| apologi[sz]e)?\W*(?:but )?(?:I )?{_CANNOT}\b\W*{_DO}\b"
+    r"\bI (?:\w+ )?(?:refuse|decline) to\b|\bI(?:['’]d| would) (?:rather|prefer) (?:not|to not|not to)\b"
+    rf"|\bI(?:['’]m sorry|['’]m afraid| am sorry| am afraid| apologi[sz]e)?\W*(?:but )?(?:I )?{_CANNOT}\b\W*{_DO}\b"
     r"|\bas an? (?:AI|artificial intelligence|(?:large )?language model)\b"
     r"|\bI(?:['’]m| am) (?:just |only )?an? (?:AI|language model)\b"
     r"|\b(?:against|violates?) (?:my|our|the) (?:guidelines|policy|policies|programming|terms)\b"
@@ -49,8 +50,14 @@ def declined(choice: Mapping[str, Any]) -> bool:
 
 def declined_in_words(answer: str) -> bool:
     """Whether an answer declines at its beginning."""
+    return declined_at(answer) is not None
+
+
+def declined_at(answer: str) -> int | None:
+    """Where an answer declines, at its beginning."""
     begins = answer[:_BEGINNING]
-    return _IN_WORDS.search(begins) is not None or _ELSEWHERE.search(begins) is not None
+    found = [each.start() for each in (_IN_WORDS.search(begins), _ELSEWHERE.search(begins)) if each is not None]
+    return min(found, default=None)
 
 
 def filtered(status: Status) -> bool:
