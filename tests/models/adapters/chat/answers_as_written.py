@@ -57,7 +57,7 @@ YES = [
     "That would be a yes from me.",
     "Yes, yes, yes",
     "Yes, this patient has a high likelihood of being readmitted within 30 days due to CHF and COPD.",
-    "Based on the discharge summary, he has risk factors:\n\n1. **Heart failure**\n2. No home support\n\n**Answer: Yes**",
+    "Based on the summary, he has risk factors:\n\n1. **Heart failure**\n2. No home support\n\n**Answer: Yes**",
     "It's difficult to predict with certainty, but yes, the patient is at high risk.",
     "While I can't predict the future, I'd say yes.",
     "I'm not a doctor, but I would say yes.",

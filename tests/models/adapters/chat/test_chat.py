@@ -93,8 +93,8 @@ def test_one_question_per_label() -> None:
 def test_a_base_url_is_enough_and_a_wrong_one_is_explained() -> None:
     with serving() as server:
         spec = {"api": "chat", "model": "m", "prompt": "{text}"}
-        for end in ("", "/", "/chat/completions"):
-            assert load_model(ModelSpec("llm", server.url + end, options=spec)).predict(asked()).tolist() == [[1.0]]
+        for url in (*(server.url + end for end in ("", "/", "/chat/completions")), server.url.removesuffix("/v1")):
+            assert load_model(ModelSpec("llm", url, options=spec)).predict(asked()).tolist() == [[1.0]]
         with pytest.raises(ModelError, match=r"status 404.*must end in /v1"):
             load_model(ModelSpec("llm", server.url + "/completions", options=spec)).predict(asked())
 
@@ -375,9 +375,11 @@ def test_hanging_and_garbage() -> None:
     ):
         ask(server, timeout=0.2, retries=0)
     for body, problem in [
-        (b"<html>" + NOTE.encode(), "not JSON"),
+        (b"<html>" + NOTE.encode(), "web page, not JSON.*login page"),
+        (b'{"choices": [{"message": {"content": "Ye', "not JSON.*proxy cuts"),
+        (b"", "not JSON"),
         (b"[" * 100_000, "not JSON"),
-        (b'data: {"choices": []}\n\n', "stream of events.*turn streaming off"),
+        (b'data: {"choices": []}\n\n', "stream of events.*extra_body: {stream: false}"),
         (b"{}", "not a chat completion"),
         (b"[]", "not a chat completion"),
         (b'{"choices": []}', "not a chat completion"),
@@ -389,6 +391,86 @@ def test_hanging_and_garbage() -> None:
             with pytest.raises(ModelError, match=problem) as caught:
                 ask(server)
             assert "Smith" not in str(caught.value)
+
+
+PAGE = Reply(body=b"<!doctype html><title>Sign in</title>")
+
+
+def test_a_web_page_in_place_of_an_answer_is_asked_again() -> None:
+    hidden = Reply(body=b'{"error": {"message": "Provider overloaded", "code": 503}}')
+    with serving(first=[PAGE, hidden]) as server:
+        assert ask(server, retries=2) == [[1.0]]
+        assert len(server.messages) == 3
+    with serving(lambda question, message: PAGE) as server:
+        with pytest.raises(ModelError, match=r"web page, not JSON \(tried 3 times\).*--resume") as caught:
+            ask(server, retries=2)
+        assert "Sign" not in str(caught.value)
+        assert len(server.messages) == 3
+    with serving(lambda question, message: hidden) as server, pytest.raises(ModelError, match="status 503"):
+        ask(server, retries=0)
+
+
+def completion(message: Any, finish: str = "stop") -> bytes:
+    return json.dumps({"choices": [{"message": message, "finish_reason": finish}], "usage": {}}).encode()
+
+
+AS_SERVERS_SEND = {
+    "parts": (completion({"content": [{"type": "text", "text": "Yes"}]}), "yes-no", 1.0, ""),
+    "parts that are strings": (completion({"content": ["No", "."]}), "yes-no", 0.0, ""),
+    "thoughts as a part": (
+        completion({"content": [{"type": "reasoning", "text": "Yes?"}, {"type": "text", "text": "No"}]}),
+        *("yes-no", 0.0, ""),
+    ),
+    "refusal as a part": (
+        completion({"content": [{"type": "refusal", "refusal": "x"}]}),
+        "yes-no",
+        math.nan,
+        "refused to answer",
+    ),
+    "thoughts beside": (completion({"content": "No", "reasoning_content": "Yes, yes"}), "yes-no", 0.0, ""),
+    "nothing but thoughts": (
+        completion({"content": None, "reasoning_content": "Yes"}, "length"),
+        *("yes-no", math.nan, "cut off by thinking.*max_completion_tokens"),
+    ),
+    "tool": (completion({"content": None, "tool_calls": [{"id": "x"}]}), "yes-no", math.nan, "calls a tool"),
+    "no choice": (b'{"choices": [], "usage": {}}', "yes-no", math.nan, "answer is empty"),
+    "no message": (completion(None, "SAFETY"), "yes-no", math.nan, "refused to answer"),
+    "cut word": (completion({"content": "The pat"}, "length"), "yes-no", math.nan, "cut off"),
+    "cut number": (completion({"content": "0."}, "length"), "number", math.nan, "cut off"),
+    "whole": (completion({"content": "Yes, the patient is"}, "length"), "yes-no", 1.0, ""),
+    "full width": (completion({"content": "\uff39\uff25\uff33\u3002"}), "yes-no", 1.0, ""),
+    "no logprobs, no choice": (b'{"choices": [], "usage": {}}', "logprobs", math.nan, "no top_logprobs"),
+}
+
+
+@pytest.mark.parametrize("name", AS_SERVERS_SEND)
+def test_completions_as_servers_send_them(name: str) -> None:
+    body, parser, wanted, why = AS_SERVERS_SEND[name]
+    with serving(lambda question, message: Reply(body=body)) as server:
+        np.testing.assert_array_equal(ask(server, parser=parser), [[wanted]])
+        if why:
+            with pytest.raises(ModelError, match=why):
+                ask(server, parser=parser, refusal="error")
+
+
+@pytest.mark.parametrize(("value", "problem"), [("", "is empty"), ("\n", "is empty"), (None, "is not set")])
+def test_a_key_that_is_not_there_is_found_before_anything_is_sent(
+    monkeypatch: pytest.MonkeyPatch, value: str | None, problem: str
+) -> None:
+    monkeypatch.delenv("LLM_KEY", raising=False)
+    if value is not None:
+        monkeypatch.setenv("LLM_KEY", value)
+    with serving() as server:
+        with pytest.raises(ConfigError, match=f"LLM_KEY, which {problem}"):
+            ask(server, headers={"Authorization": "Bearer ${LLM_KEY}"})
+        assert not server.messages
+
+
+def test_nothing_of_a_note_is_in_an_error_of_a_label_that_it_names() -> None:
+    with serving(lambda question, message: error(400, "bad value: positive")) as server:
+        with pytest.raises(ModelError) as caught:
+            ask(server, "blood culture positive")
+        assert "positive" not in str(caught.value)
 
 
 def test_keys_are_in_no_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,6 +44,7 @@ from palpate.models.adapters.chat.questions import FIELD, ChatQuestion, Question
 from palpate.models.adapters.chat.reading import AnswerReading, NotAChat, content_of, nothing, readings
 from palpate.models.adapters.chat.refusals import filtered, too_long
 from palpate.models.adapters.remote import MAY_CHANGE, Endpoint, Status, Told
+from palpate.models.adapters.remote.said import error_of
 from palpate.models.ledger import Forecast, Ledger, Spending
 from palpate.models.options import digest, parse_options
 from palpate.results.plan import AnswerKind, Outcomes
@@ -57,6 +58,8 @@ _MADE_AT_ONCE = 32
 _NOTHING_READ = 100
 """If none of so many first answers about texts of some length says anything, the run ends: the prompt is wrong."""
 _SOME_LENGTH = 20
+_BASE = re.compile(r"/v\d+\w*(?:/openai)?\Z")
+"""Where the addresses of an API's base end."""
 _FREE = {"prompt_tokens": 0, "completion_tokens": 0}
 
 
@@ -124,7 +127,7 @@ class ChatModel(Model):
     async def _ask(self, numbered: tuple[int, ChatQuestion]) -> list[AnswerReading]:
         number, question = numbered
         message, sent = self._questions.request(question)
-        told = Told(self._texts, (*OURS, self._own.model, *self.labels))
+        told = Told((*self._texts, *self._questions.shown_before), (*OURS, self._own.model))
         try:
             status = await self._endpoint.exchange(
                 message,
@@ -146,7 +149,7 @@ class ChatModel(Model):
             if not status.good and is_so(status):
                 return [nothing(kind, "the note is too long for the model")] * len(columns), _FREE, 0, ""
         if not status.good:
-            hint = _hint(status.code, self._endpoint.said(status, told))
+            hint = _hint(status.code, " ".join(error_of(status.body)))
             raise self._endpoint.refused(status, case=question.case, told=told, hint=hint)
         answer = self._endpoint.parsed(status, case=question.case)
         if isinstance(answer, dict) and "error" in answer and "choices" not in answer:  # with a status that says fine
@@ -234,7 +237,7 @@ def _hint(code: int, said: str) -> str | None:
             return f"leave `{name}` out, or change it"
     if code in (401, 403):
         return 'give the key as `headers: {Authorization: "Bearer ${NAME}"}`'
-    if code == 404:
+    if code in (404, 405):
         return "the URL must end in /v1 or /v1/chat/completions, and `model` must be one that the endpoint has"
     return None
 
@@ -243,13 +246,15 @@ def _hint(code: int, said: str) -> str | None:
 
 
 def chat_url(url: str) -> str:
-    """The address that is asked: `http://HOST/v1` is short for `http://HOST/v1/chat/completions`."""
+    """The address that is asked: `http://HOST` and `http://HOST/v1` are short for `http://HOST/v1/chat/completions`."""
     try:
         parsed = httpx.URL(url)
     except httpx.InvalidURL:
         return url
     path = parsed.path.rstrip("/")
-    return str(parsed.copy_with(path=f"{path}/chat/completions")) if path.endswith("/v1") else url
+    if path and not _BASE.search(path):
+        return url
+    return str(parsed.copy_with(path=f"{path or '/v1'}/chat/completions"))
 
 
 def check_chat(url: str, options: Mapping[str, Any], folder: Path | None) -> tuple[ChatOptions, Questions]:

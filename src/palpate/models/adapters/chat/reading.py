@@ -17,6 +17,9 @@ _NUMBER = re.compile(r"[-+]?(?:\d+(?:[.,]\d+)?|\.\d+)(?:[eE][-+]?\d+)?")
 _SCALE = re.compile(r"(?<![\d.,])0(?:[.,]0+)? ?%? ?(?:to|and|[-–—]) ?(?:1(?:[.,]0+)?|100) ?%?(?![\d.,]*\d)")
 """The scale, and not a place on it: "from 0 to 1"."""
 _RANGE = re.compile(r"(?:%\s*)?(?:[-–—]|to\b|and\b)\s*[\d.]*\d")
+_CUT_NUMBER = re.compile(r"\d[.,]?\s*\Z")
+"""An answer that ends in a number; if it is cut off, so may be the number."""
+_OF_TEXT = ("text", "output_text", None)
 _FENCED = re.compile(r"```[a-zA-Z]*\s*\n?(.*?)```", re.DOTALL)
 _EDGES = " \n\r\t▁Ġ\"'*`.,:;!()[]"
 _END_OF_THOUGHT = re.compile(r"</(?:think|thinking|reasoning)>")
@@ -47,20 +50,32 @@ class NotAChat(Exception):
 def content_of(answer: Any, *, with_logprobs: bool) -> tuple[Mapping[str, Any], str, Any]:
     """The choice of a completion, its text, and its log-probabilities."""
     try:
-        choice = answer["choices"][0]
-        content = choice["message"].get("content")
-        if isinstance(content, list):  # parts, as some servers send them
-            content = "".join(str(part.get("text", "")) for part in content)
-        if not isinstance(content, str | None):
-            raise TypeError
+        choices = answer["choices"]
+        if choices == [] and "usage" in answer:  # a completion in which the model said nothing
+            return {}, "", []
+        choice = choices[0]
+        message = choice["message"]
+        if message is None and "finish_reason" in choice:
+            message = {}
+        content = _text_of(message.get("content"))
         if not with_logprobs or declined(choice):
-            return choice, content or "", None
+            return choice, content, None
         tokens = (choice.get("logprobs") or {}).get("content")
     except (KeyError, IndexError, TypeError, AttributeError):
         raise NotAChat("the answer is not a chat completion") from None
     if not isinstance(tokens, list):
         raise NotAChat("the answer has no log-probabilities")
-    return choice, content or "", tokens
+    return choice, content, tokens
+
+
+def _text_of(content: Any) -> str:
+    """The text of a message: a string, or parts as some servers send them, of which thoughts are none of the answer."""
+    if isinstance(content, list):
+        parts = [{"text": part} if isinstance(part, str) else part for part in content]
+        content = "".join(str(part.get("text") or "") for part in parts if part.get("type") in _OF_TEXT)
+    if not isinstance(content, str | None):
+        raise TypeError
+    return content or ""
 
 
 def readings(answer: Any, own: ChatOptions, labels: Sequence[str]) -> list[AnswerReading]:
@@ -71,9 +86,26 @@ def readings(answer: Any, own: ChatOptions, labels: Sequence[str]) -> list[Answe
     if own.parser == "logprobs":
         return [read_logprobs(tokens, own)] * len(labels)
     text = without_thoughts(content)
+    cut = choice.get("finish_reason") == "length"
     if own.parser == "json":
-        return _from_json(text, own, labels)
-    return [_from_text(text, own)] * len(labels)
+        found = _from_json(text, own, labels)
+    elif own.parser == "number" and cut and _CUT_NUMBER.search(text):
+        found = [nothing(AnswerKind.UNREADABLE)] * len(labels)
+    else:
+        found = [_from_text(text, own)] * len(labels)
+    return [each._replace(why=_why(each.why, choice, text, cut)) if each.why or cut else each for each in found]
+
+
+def _why(why: str, choice: Mapping[str, Any], text: str, cut: bool) -> str:
+    """Why an answer says nothing, by what the protocol tells about it."""
+    if cut:
+        spent = " by thinking" if not text.strip() else ""
+        return f"the answer was cut off{spent} (finish_reason: length); raise max_tokens or max_completion_tokens"
+    if text.strip():
+        return why
+    message = choice.get("message")
+    calls = isinstance(message, Mapping) and message.get("tool_calls")
+    return "the answer calls a tool and has no text" if calls else "the answer is empty"
 
 
 def _from_text(text: str, own: ChatOptions) -> AnswerReading:
