@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -102,6 +103,8 @@ def _find(spec: ModelSpec) -> tuple[Any, str]:
     if scheme not in known:
         near = difflib.get_close_matches(scheme, known, n=1)
         hint = f"did you mean `{near[0]}:{target}`?" if near else f"the schemes are {schemes}"
+        if re.match(r"\d+(?:/|\Z)", target):  # a host and a port
+            hint = f"did you mean `http://{spec.source}`?"
         raise ConfigError(f"model '{spec.name}': unknown scheme '{scheme}'", hint=hint)
     return registry.find("models", scheme), target
 

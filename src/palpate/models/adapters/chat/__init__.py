@@ -24,6 +24,7 @@ quoted or stored, since it may repeat the note; `debug_answers: true` quotes one
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -41,7 +42,14 @@ from palpate.models.adapters.chat.combining import Combined, combined, packed, u
 from palpate.models.adapters.chat.examples import read_examples
 from palpate.models.adapters.chat.options import OURS, PARSERS, ChatOptions, schema_of
 from palpate.models.adapters.chat.questions import FIELD, ChatQuestion, Questions, question_key
-from palpate.models.adapters.chat.reading import AnswerReading, NotAChat, content_of, nothing, readings
+from palpate.models.adapters.chat.reading import (
+    AnswerReading,
+    NotAChat,
+    content_of,
+    nothing,
+    readings,
+    silent_so_far,
+)
 from palpate.models.adapters.chat.refusals import filtered, too_long
 from palpate.models.adapters.remote import MAY_CHANGE, Endpoint, Status, Told
 from palpate.models.adapters.remote.said import error_of
@@ -60,6 +68,16 @@ _NOTHING_READ = 100
 _SOME_LENGTH = 20
 _BASE = re.compile(r"/v\d+\w*(?:/openai)?\Z")
 """Where the addresses of an API's base end."""
+_SAMPLES = "use `parser: yes-no` with `samples`, or an endpoint that gives logprobs"
+_HINTS = {
+    "temperature": "leave `temperature` out, or change it",
+    "seed": "leave `seed` out",
+    "response_format": "`send_schema: none` leaves it out; older versions of vLLM take `send_schema: guided_json`",
+    "top_logprobs": "lower `top_logprobs`, or use `parser: yes-no` with `samples`",
+    "logprobs": _SAMPLES,
+    "max_tokens": "leave `max_tokens` out, or change it",
+}
+"""What to do about a parameter that an endpoint does not take."""
 _FREE = {"prompt_tokens": 0, "completion_tokens": 0}
 
 
@@ -78,6 +96,7 @@ class ChatModel(Model):
         self._endpoint, self._questions, self._own = endpoint, questions, own
         self._budget = AskingBudget(own, endpoint.name)
         self._n_answers = self._n_read = 0
+        self._outcomes = Counter[tuple[AnswerKind, str]]()
         self._texts: Sequence[str] = ()
 
     def predict(self, inputs: Inputs) -> Probabilities:
@@ -160,7 +179,7 @@ class ChatModel(Model):
         except NotAChat as problem:
             absent = "log-prob" in str(problem)
             other = "the URL must be that of /v1/chat/completions"
-            hint = "use `parser: yes-no` with `samples`, or an endpoint that gives logprobs" if absent else other
+            hint = _SAMPLES if absent else other
             raise self._endpoint.error(str(problem), case=question.case, hint=hint) from None
         return found, answer.get("usage"), len(content), content
 
@@ -169,6 +188,7 @@ class ChatModel(Model):
         self._n_read += any(each.outcome == AnswerKind.ANSWERED for each in found)
         self._n_answers += len(question.text) >= _SOME_LENGTH
         for each in found:
+            self._outcomes[each.outcome, each.why] += 1
             refused = each.outcome == AnswerKind.REFUSED
             if each.outcome != AnswerKind.ANSWERED and self._own.policy(refused=refused) == "error":
                 problem = "the model refused to answer" if refused else each.why
@@ -221,7 +241,8 @@ class ChatModel(Model):
         around = sum(self._questions.n_characters("", columns) for columns in groups) * samples
         repeated = len(FIELD.findall(self._own.prompt)) and self._own.prompt.count("{text}")
         per_text = len(groups) * samples
-        return self._budget.forecast(n_texts * per_text, n_texts * around + n_characters * per_text * repeated)
+        ahead = self._budget.forecast(n_texts * per_text, n_texts * around + n_characters * per_text * repeated)
+        return ahead._replace(silent=silent_so_far(self._outcomes))
 
     def close(self) -> None:
         """Close the connections."""
@@ -232,9 +253,9 @@ def _hint(code: int, said: str) -> str | None:
     """What to do about an error that endpoints are known for."""
     if "max_completion_tokens" in said:
         return "set `max_completion_tokens` in place of `max_tokens`"
-    for name in ("temperature", "seed", "response_format", "logprobs", "top_logprobs", "max_tokens"):
+    for name, hint in _HINTS.items():
         if name in said and re.search("support|unrecogni|unknown|permitted|allowed|invalid", said, re.IGNORECASE):
-            return f"leave `{name}` out, or change it"
+            return hint
     if code in (401, 403):
         return 'give the key as `headers: {Authorization: "Bearer ${NAME}"}`'
     if code in (404, 405):

@@ -38,7 +38,7 @@ def _as_choices(value: Any) -> Any:
 
 
 def _as_text(value: Any) -> Any:
-    return value if isinstance(value, str) or value is None else str(value)
+    return value.strip() if isinstance(value, str) else value if value is None else str(value)
 
 
 class Price(BaseModel):
@@ -59,7 +59,7 @@ class ChatOptions(RemoteOptions):
     """Options of a chat endpoint. A parameter that is not set is not sent."""
 
     api: Literal["chat"]
-    model: Annotated[str, BeforeValidator(_as_text)]
+    model: Annotated[str, BeforeValidator(_as_text), Field(min_length=1)]
     """The name under which the endpoint knows the model."""
     prompt: str
     """The question, with `{text}`, and with `{label}` if there are several labels."""

@@ -108,6 +108,20 @@ def _why(why: str, choice: Mapping[str, Any], text: str, cut: bool) -> str:
     return "the answer calls a tool and has no text" if calls else "the answer is empty"
 
 
+def silent_so_far(outcomes: Mapping[tuple[AnswerKind, str], int]) -> str:
+    """How many answers say nothing, and why most of them do; empty if all say something."""
+    silent = {key: n for key, n in outcomes.items() if key[0] != AnswerKind.ANSWERED}
+    if not silent:
+        return ""
+    refused = sum(n for (kind, _), n in silent.items() if kind == AnswerKind.REFUSED)
+    unread = {why: n for (kind, why), n in silent.items() if kind != AnswerKind.REFUSED}
+    said = f"refused {refused:,} of {sum(outcomes.values()):,} trial questions"
+    if not unread:
+        return said
+    why = max(unread, key=lambda each: unread[each])
+    return f"{said} and gave no answer that can be read to {sum(unread.values()):,} (mostly because {why})"
+
+
 def _from_text(text: str, own: ChatOptions) -> AnswerReading:
     refused = declined_in_words(text)
     if own.parser != "yes-no":  # the numbers of a refusal are not its answer, but a number may come with advice

@@ -47,6 +47,8 @@ _RESUMED = "continue with --resume; what was scored is kept"
 _HINTS = {
     WEB_PAGE: f"a proxy or a login page stands before the endpoint, or the URL is not that of an API; {_RESUMED}",
     NOT_WHOLE: f"the URL may not be that of an API, or a proxy cuts answers off; {_RESUMED}",
+    "the connection failed (SSLError)": "does the endpoint speak https, or http only?",
+    "the connection failed (gaierror)": "is the host's name right?",
     "the connection failed (ConnectionRefusedError)": "is the server running, and is the port right?",
 }
 
@@ -160,7 +162,8 @@ class Endpoint:
         self, status: Status, *, case: str | None, told: Told | None = None, hint: str | None = None, tries: int = 1
     ) -> ModelError:
         """The error for an answer that is none; with `told`, what the server says about it."""
-        problem = f"the endpoint answered with HTTP status {status.code}" + (f" (tried {tries} times)" * (tries > 1))
+        how = "an error" if status.good else f"HTTP status {status.code}"
+        problem = f"the endpoint answered with {how}" + (f" (tried {tries} times)" * (tries > 1))
         said = "" if told is None else self.said(status, told)
         return self.error(f'{problem}: "{said.rstrip(".")}"' if said else problem, case=case, hint=hint)
 
@@ -250,7 +253,8 @@ class Endpoint:
             elif isinstance(status, Status):
                 raise self.refused(status, case=case, told=told, tries=tries)
             else:
-                raise self.error(f"{status} (tried {tries} times)", case=case, hint=_HINTS.get(status))
+                often = f" (tried {tries} times)" * (tries > 1)
+                raise self.error(f"{status}{often}", case=case, hint=_HINTS.get(status))
 
     def _pause(self, seconds: float, case: str | None) -> None:
         if seconds > self._options.longest_wait:
@@ -374,7 +378,8 @@ def expanded_headers(templates: Mapping[str, str]) -> dict[str, str]:
         missing = [key for key in re.findall(r"\$\{(\w+)\}", template) if not os.environ.get(key, "").strip()]
         if missing:
             how = "empty" if missing[0] in os.environ else "not set"
-            raise ConfigError(f"the header '{name}' needs the environment variable {missing[0]}, which is {how}")
+            problem = f"the header '{name}' needs the environment variable {missing[0]}, which is {how}"
+            raise ConfigError(problem, at=("headers",))
         value = re.sub(r"\$\{(\w+)\}", lambda found: os.environ[found[1]].strip(), template)
         if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name) or not re.fullmatch(r"[ -~\t]*", value):
             raise ConfigError(f"the header '{name}' contains a character that HTTP does not allow")
