@@ -22,7 +22,7 @@ OF_AN_ANSWER = _words(
     prediction verdict conclusion assessment judgement judgment opinion guess estimate response result decision
     option choice outcome classification label so therefore thus hence then and but overall ultimately finally
     accordingly consequently probably possibly likely definitely certainly clearly almost surely absolutely simply
-    just still all in summary short conclusion from me case patient's patient note evidence data information suggests
+    just still all in summary short conclusion from me case there's good chance note evidence data information suggests
     suggest indicates indicate points point both ok okay well
     safest question your one word high low moderate medium confidence on balance
     die antwort ist lautet meine mein ich würde sage sagen meiner meinung nach also daher wahrscheinlich eher vermutlich
@@ -35,6 +35,8 @@ OF_AN_ANSWER = _words(
 )
 """Around a choice, these leave it said. No denial, no modal but "would" and "will", no other speaker than "I"."""
 
+OF_WHOM = _words("patient patient's him her man woman")
+"""Behind a choice, too: "yes for this patient". Before one, they may be who says it."""
 OPENS_AN_ANSWER = _words("yes no ja nein oui nee sim não")
 """Choices that an answer begins with, and that are said of nothing: "Yes the patient will return"."""
 

@@ -29,6 +29,7 @@ from palpate.models.adapters.chat.phrases import (
     JOINS,
     NOT_STATED,
     OF_AN_ANSWER,
+    OF_WHOM,
     OFFERS,
     OPENS_AN_ANSWER,
     REFUSES,
@@ -142,7 +143,7 @@ def _said(clause: _Clause, pattern: re.Pattern[str], values: Mapping[str, float]
     value = values[last[0].casefold()]
     lead, tail = words[: first.start()].strip(), words[last.end() :].strip()
     between = pattern.sub(" ", words[first.end() : last.start()])
-    if _stated(lead, last[0]) and _stated(f"{between} {tail}", ""):
+    if _stated(lead, last[0]) and _stated(f"{between} {tail}", "", OF_WHOM):
         if not lead and not _introduced(clause):
             return None
         return _Said(value, bool(FINAL.search(lead or _conclusion(clause))))
@@ -152,9 +153,9 @@ def _said(clause: _Clause, pattern: re.Pattern[str], values: Mapping[str, float]
     return None if following in JOINS or following in VERBS else _Said(value, final=False)
 
 
-def _stated(words: str, choice: str) -> bool:
+def _stated(words: str, choice: str, more: frozenset[str] = frozenset()) -> bool:
     """Whether the words around a choice are a known way to state an answer."""
-    if all(word in OF_AN_ANSWER for word in _WORD.findall(words.casefold().replace("’", "'"))):
+    if all(word in OF_AN_ANSWER or word in more for word in _WORD.findall(words.casefold().replace("’", "'"))):
         return len(choice) != 1 or not words or STATES.search(words) is not None
     # "The risk of a readmission is high": other choices than yes and no are said of something.
     own = choice and len(choice) > 1 and choice.casefold() not in OPENS_AN_ANSWER
