@@ -37,6 +37,7 @@ from palpate.models.adapters.chat.phrases import (
     STATES,
     VERBS,
 )
+from palpate.privacy import hides
 
 _THOUGHT = re.compile(r"<(think|thinking|reasoning)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
 _TRAILING_THOUGHT = re.compile(r"\A.*</(?:think|thinking|reasoning)>", re.DOTALL | re.IGNORECASE)
@@ -61,6 +62,7 @@ class _Said(NamedTuple):
     final: bool
 
 
+@hides("words", "before", "after", "last", "sentence", "rest")
 class _Clause(NamedTuple):
     words: str
     before: str
