@@ -6,7 +6,8 @@ them. Each patient's answers are drawn for that patient alone, so their noise is
 resampling patients carries it into every interval; adding it once more would count it twice. It would not be so if
 patients with the same text shared its answers: the last cells show what that would do, and why palpate asks for each
 case by itself where answers vary. The shift of a score is that between two notes of a patient, each asked k times.
-Refusals are 0 or 1 by note, and differ between patients; the difference between arms is that of the same patients.
+Refusals are 0 or 1 by note, and differ between patients; the difference between arms is that of the same patients,
+that between groups is one of different patients.
 """
 
 from __future__ import annotations
@@ -21,7 +22,14 @@ from palpate.audits.kit.rows import RowWriter
 from palpate.audits.performance.measures import measure_labels
 from palpate.audits.performance.populations import METRICS, Measuring, Population, ScoreTable
 from palpate.results.plan import AnswerKind, Outcomes
-from palpate.run.answering import REFUSED, AskedArms, outcome_shares, refusal_differences
+from palpate.run.answering import (
+    REFUSED,
+    AskedArms,
+    AskedGroups,
+    group_differences,
+    outcome_shares,
+    refusal_differences,
+)
 from validity import COVERAGE, FALSE_ALARMS, Cell
 from validity.performance import Setting, draw
 
@@ -39,6 +47,7 @@ def cells(n_samples: int, seed: int, *, thin: bool = False) -> Iterator[Cell]:
             yield _shift_cell(n_patients, k, n_samples, seed)
     for n_patients, share in ((60, 0.05), (200, 0.2)) if thin else ((60, 0.05), (60, 0.2), (200, 0.05), (200, 0.2)):
         yield from _refusal_cells(n_patients, share, n_samples, seed)
+        yield from _group_cells(n_patients, share, n_samples, seed)
     for apart in (True, False):
         yield _shared_cell(n_samples, seed, apart=apart)
 
@@ -109,6 +118,30 @@ def _refusal_cells(n_patients: int, share: float, n_samples: int, seed: int) -> 
     yield Cell("coverage of the share of refusals", where, level / n_samples, n_samples, at_least=COVERAGE)
     yield Cell("coverage of the difference of refusals", where, difference / n_samples, n_samples, at_least=COVERAGE)
     yield Cell("family-wise false alarms, 3 arms", where, alarms / n_samples, n_samples, at_most=FALSE_ALARMS)
+
+
+def _group_cells(n_patients: int, share: float, n_samples: int, seed: int) -> Iterator[Cell]:
+    """A third of the patients is refused twice as often as the others; and three groups that are not."""
+    rng, third = np.random.default_rng(seed), n_patients // 3
+    held = alarms = 0
+    for _ in range(n_samples):
+        chance = np.full(n_patients, share)
+        chance[:third] *= 2
+        found = list(group_differences(_divided(rng.random(n_patients) < chance, [third, n_patients - third])))
+        held += not found or (found[0].low or 0) <= share <= (found[0].high or 0)
+        same = _divided(rng.random(n_patients) < share, [third, third, n_patients - 2 * third])
+        alarms += any((each.low or 0) * (each.high or 0) > 0 for each in group_differences(same))
+    where = f"{n_patients} patients, {share:.0%} refused"
+    what = "coverage of the difference of refusals between groups"
+    yield Cell(what, where, held / n_samples, n_samples, at_least=COVERAGE)
+    yield Cell("family-wise false alarms, 3 groups", where, alarms / n_samples, n_samples, at_most=FALSE_ALARMS)
+
+
+def _divided(refused: NDArray[np.bool_], sizes: list[int]) -> AskedArms:
+    """Patients in groups of these sizes, one after the other."""
+    parts = np.split(np.arange(len(refused)), np.cumsum(sizes)[:-1])
+    division = AskedGroups({str(k): part for k, part in enumerate(parts)})
+    return _arms([refused])._replace(groups=(division,))
 
 
 def _arms(refused: list[NDArray[np.bool_]]) -> AskedArms:

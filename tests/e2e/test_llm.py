@@ -31,6 +31,7 @@ def project(folder: Path, server: ChatServer, audits: str = "performance: {n_rep
     frame = pl.DataFrame(rows).with_columns(pl.Series("ill", [int(k % 4 < 2) for k in range(N)]))
     frame.write_csv(folder / "notes.csv")
     settings = {"source": server.url, "api": "chat", "model": "m", "prompt": "{text} Ill?", "backoff": 0.01, **options}
+    settings = {name: value for name, value in settings.items() if value is not None}
     config = folder / "audit.yaml"
     config.write_text(
         "cohort: {file: notes.csv, labels: [ill]}\n"
@@ -209,6 +210,11 @@ def test_several_workers_ask_no_more(tmp_path: Path, palpate: CommandLine) -> No
         ({"examples": "shots.csv"}, r"line 3: `examples`: file not found: .*shots.csv"),
         ({"parser": "json", "answer_schema": {"properties": {"x": {}}}}, r"line 3: .*no property for label"),
         ({"refusal": "ignore"}, r"line 3: .*'refusal'.*'missing'"),
+        ({"model": " "}, r"line 3: .*'model'"),
+        ({"api": "chats"}, r"line 3: .*'api'.*'probabilities' or 'chat'"),
+        ({"api": None}, r"line 3: .*'model'.*add `api: chat`"),
+        ({"source": "127.0.0.1:8000/v1"}, r"line 3: .*did you mean `http://127.0.0.1:8000/v1`"),
+        ({"headers": {"Authorization": "Bearer ${NO_SUCH_KEY}"}}, r"line 3: .*NO_SUCH_KEY, which is not set"),
     ],
 )
 def test_wrong_options_have_a_line(tmp_path: Path, palpate: CommandLine, options: dict[str, Any], problem: str) -> None:
@@ -217,3 +223,52 @@ def test_wrong_options_have_a_line(tmp_path: Path, palpate: CommandLine, options
         assert ran.code == 2
         assert re.search(problem, " ".join(ran.err.split())), ran.err
         assert not server.messages
+
+
+@pytest.mark.parametrize(
+    ("options", "answer"),
+    [
+        ({"parser": "json"}, '{"ill": 0.25}'),
+        ({"prompt": "{text} Does the patient have {label}?"}, "Yes"),
+        ({"parser": "json", "answer_schema": {"properties": {"ill": {"type": "number"}}}}, '{"ill": 0.25}'),
+    ],
+)
+def test_a_question_names_the_label_of_the_cohort(
+    tmp_path: Path, palpate: CommandLine, options: dict[str, Any], answer: str
+) -> None:
+    with serving(lambda question, message: answer) as server:
+        ran = palpate("audit", project(tmp_path, server, **options), "--out", tmp_path / "run")
+        assert ran.code == 0, ran.err
+        for message in server.messages:
+            assert "positive" not in json.dumps(message)
+            assert "ill" in json.dumps(message.get("response_format", message))
+    scores = pl.read_parquet(tmp_path / "run" / "predictions" / "llm.parquet")["p"].explode()
+    assert scores.to_list() == [0.25 if "{" in answer else 1.0] * N
+
+
+def test_the_check_says_that_answers_cannot_be_read(tmp_path: Path, palpate: CommandLine) -> None:
+    with serving(lambda question, message: "Yes, he is.") as server:
+        ran = palpate("check", project(tmp_path, server, parser="json"))
+    assert ran.code == 0, ran.err
+    assert re.search(
+        r"llm refused 0 of (\d+) trial questions and gave no answer that can be read to \1 \(mostly because the answer "
+        r"contains no JSON object\)",
+        " ".join(ran.out.split()),
+    ), ran.out
+
+
+def test_refusals_are_counted_by_sex(tmp_path: Path, palpate: CommandLine) -> None:
+    with serving(doctor) as server:
+        config = project(tmp_path, server, "subgroups: {by: [sex], n_replicates: 100}", refusal="negative")
+        sex = pl.Series("sex", ["f" if k % 2 else "m" for k in range(N)])
+        pl.read_csv(tmp_path / "notes.csv").with_columns(sex).write_csv(tmp_path / "notes.csv")
+        config.write_text(config.read_text().replace("labels: [ill]", "labels: [ill], attributes: [sex]"))
+        ran = palpate("audit", config, "--out", tmp_path / "run")
+    assert ran.code == 0, ran.err
+    men = [k for k in range(N) if k % 2 == 0]
+    found = shares(tmp_path / "run", "subgroups", "refusal_share")
+    assert found["sex=m"]["value"] == pytest.approx(sum(k % 10 == 0 for k in men) / len(men))
+    assert found["sex=f"]["value"] == 0
+    assert found["sex=f"]["high"] > 0
+    unread = shares(tmp_path / "run", "subgroups", "unreadable_share")
+    assert unread["sex=m"]["value"] == pytest.approx(sum(k % 10 != 0 and k % 15 == 1 for k in men) / len(men))

@@ -18,7 +18,7 @@ from palpate.config import DATA, Config, audit_name, load_config, make_audit
 from palpate.data.tables import read_cohort
 from palpate.errors import ConfigError
 from palpate.files import replacing, without_secrets
-from palpate.models import load_model
+from palpate.models import check_model, load_model, with_labels
 from palpate.results import AdaptiveAudit, Audit, AuditResult
 from palpate.run.checks import check_directory, check_groups, check_scope
 from palpate.run.conditions import Condition, RunNames, check_labels, parse
@@ -115,7 +115,7 @@ def prepare(
             check_labels(condition, cohort.labels, audits)
     job = Job(
         cohort=cohort,
-        models=_models(settings, folder),
+        models=_models(settings, folder, _asked_about(cohort, audits.values())),
         audits=audits,
         seed=settings.seed,
         execution=_execution(settings, workers, ray),
@@ -275,11 +275,25 @@ def _conditions(settings: Config, audits: Mapping[str, Audit], folder: Path) -> 
     return conditions
 
 
-def _models(settings: Config, folder: Path) -> list[ModelEntry]:
-    return [
-        ModelEntry(name, specs, call_timeout=settings.models[name].call_timeout)
-        for name, specs in settings.model_specs(folder).items()
-    ]
+def _models(settings: Config, folder: Path, labels: Sequence[str]) -> list[ModelEntry]:
+    """The models; a language model that names no labels is asked about those of the audits."""
+    entries = []
+    for name, written in settings.model_specs(folder).items():
+        specs = [with_labels(spec, labels) for spec in written]
+        with settings.locating("models", name):
+            for spec, before in zip(specs, written, strict=True):
+                if spec is not before:
+                    check_model(spec)
+        entries.append(ModelEntry(name, specs, call_timeout=settings.models[name].call_timeout))
+    return entries
+
+
+def _asked_about(cohort: Cohort, audits: Collection[Audit]) -> list[str]:
+    """The labels of the cohort that some audit is about, in the cohort's order."""
+    written = [getattr(audit, "labels", None) for audit in audits]
+    named = {label for labels in written if isinstance(labels, tuple) for label in labels}
+    everything = any(not labels for labels in written)
+    return [label for label in cohort.labels if everything or label in named]
 
 
 def _knowledge(settings: Config, folder: Path) -> LoadedModels:

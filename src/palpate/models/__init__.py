@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import re
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +26,7 @@ __all__ = [
     "memory_of",
     "reporting_missing",
     "serve_models",
+    "with_labels",
 ]
 
 ISOLATED = ("python",)
@@ -73,6 +77,16 @@ def reporting_missing(model: Model) -> Model:
     return model
 
 
+def with_labels(spec: ModelSpec, labels: Sequence[str]) -> ModelSpec:
+    """A language model (`api: chat`) that has no labels of its own is asked about these."""
+    options = spec.options
+    if options.get("api") != "chat" or options.get("labels") or not labels:
+        return spec
+    if len(labels) > 1 and options.get("parser") != "json" and "{label}" not in str(options.get("prompt", "")):
+        return spec
+    return replace(spec, options={**options, "labels": list(labels)})
+
+
 def serve_models(parent: int) -> None:
     """What runs in the process of an isolated model, which `parent` asks."""
     serve(load_here, parent)
@@ -89,6 +103,8 @@ def _find(spec: ModelSpec) -> tuple[Any, str]:
     if scheme not in known:
         near = difflib.get_close_matches(scheme, known, n=1)
         hint = f"did you mean `{near[0]}:{target}`?" if near else f"the schemes are {schemes}"
+        if re.match(r"\d+(?:/|\Z)", target):  # a host and a port
+            hint = f"did you mean `http://{spec.source}`?"
         raise ConfigError(f"model '{spec.name}': unknown scheme '{scheme}'", hint=hint)
     return registry.find("models", scheme), target
 

@@ -34,6 +34,8 @@ class Forecast(NamedTuple):
     """None where no price is known."""
     stops: str | None = None
     """The limit that would end the run, in words."""
+    silent: str = ""
+    """How many of the answers so far say nothing, and why, in words."""
 
 
 class Ledger(Protocol):

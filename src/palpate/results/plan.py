@@ -93,6 +93,26 @@ class NamesVariants(Protocol):
         ...
 
 
+class PatientDivision(NamedTuple):
+    """One way in which an audit divides its patients."""
+
+    groups: Sequence[str]
+    """`sex=female`, ..."""
+    code: NDArray[np.int64]
+    """For each variant an index into `groups`; -1 where it belongs to none."""
+    reference: str | None = None
+    """The group that the others are compared with; None: each is compared with all others."""
+
+
+@runtime_checkable
+class DividesPatients(Protocol):
+    """What a plan remembers, where its audit compares groups of patients: refusals are counted in them, too."""
+
+    def divisions(self) -> Sequence[PatientDivision]:
+        """The ways in which the patients are divided."""
+        ...
+
+
 class ModelFacts(NamedTuple):
     """What a model declares about itself that an audit may plan by."""
 

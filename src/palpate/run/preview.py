@@ -277,6 +277,8 @@ def _leave_out(audits: Mapping[str, Audit], found: RunPreview) -> None:
     for model in found.models:
         if model.forecast is not None and model.forecast.stops is not None:
             found.notes.append(f"{model.name} would stop at {model.forecast.stops}; a higher limit and --resume go on")
+        if model.forecast is not None and model.forecast.silent:
+            found.notes.append(f"{model.name} {model.forecast.silent}")
         if model.remote and model.to_score:
             found.notes.append(f"the time of {model.name} is rough: an endpoint is asked for a few texts only")
         if model.explained:

@@ -261,7 +261,7 @@ def test_nonsense_is_an_error_that_quotes_nothing(server: LocalServer, answer: A
     with pytest.raises(ModelError, match=problem) as caught:
         load(server.url, labels=["a"]).predict(inputs(2))
     assert "Smith" not in str(caught.value)
-    assert server.n_requests == 1
+    assert server.n_requests == (4 if isinstance(answer, bytes) else 1)  # a proxy may have answered: asked again
 
 
 def test_labels_in_another_order_are_an_error(server: LocalServer) -> None:

@@ -19,6 +19,7 @@ from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Ints, Variants
 from palpate.errors import ConfigError, closest
 from palpate.results import Plan
+from palpate.results.plan import PatientDivision
 
 AUDIT = "subgroups"
 By = str | tuple[str, ...]
@@ -123,6 +124,14 @@ class Grouped(NamedTuple):
     main: slice
     validation: slice
     """For the threshold."""
+
+    def divisions(self) -> list[PatientDivision]:
+        """The groups of each partition, of all variants; validation cases are in none."""
+        n = self.validation.stop
+        return [
+            PatientDivision(each.groups, np.concatenate([each.code, np.full(n - len(each.code), -1)]), each.reference)
+            for each in self.partitions
+        ]
 
 
 def kept_cases(plan: Plan[Grouped], keep: NDArray[np.bool_]) -> Plan[Grouped]:

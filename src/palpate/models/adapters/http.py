@@ -30,10 +30,17 @@ import numpy as np
 from pydantic import Field
 
 from palpate.cases.edits import Inputs
-from palpate.errors import parse_json
+from palpate.errors import ConfigError, parse_json
 from palpate.models import Model, Probabilities
-from palpate.models.adapters.chat import ChatOptions, chat_model, chat_url, check_chat
-from palpate.models.adapters.remote import MAY_CHANGE, Endpoint, RemoteOptions, checked_url, tls_context
+from palpate.models.adapters.chat import ChatOptions, chat_model, chat_url, check_chat, check_options
+from palpate.models.adapters.remote import (
+    MAY_CHANGE,
+    Endpoint,
+    RemoteOptions,
+    checked_url,
+    expanded_headers,
+    tls_context,
+)
 from palpate.models.options import REPORT_MISSING, checked_by, digest, parse_options
 from palpate.privacy import hides
 
@@ -149,9 +156,18 @@ def load_https(target: str, options: Mapping[str, Any], *, folder: Path) -> Mode
 def _checked(url: str, options: Mapping[str, Any], folder: Path) -> HttpOptions | ChatOptions:
     own: HttpOptions | ChatOptions
     if options.get("api") == "chat":
-        own, _ = check_chat(url, options, folder)
+        own = check_options(url, options)
+        if own.labels is not None or not (own.parser == "json" or "{label}" in own.prompt or own.examples):
+            check_chat(url, options, folder)  # otherwise once the cohort's labels are known
     else:
+        chats = [name for name in ("model", "prompt", "parser", "system") if name in options]
+        if chats and "api" not in options:
+            problem = f"option '{chats[0]}' of {url} is for a language model, and `api: chat` is missing"
+            raise ConfigError(problem, hint="add `api: chat`", at=(chats[0],))
+        if options.get("api") not in (None, "probabilities"):
+            raise ConfigError(f"option 'api' of {url} must be 'probabilities' or 'chat'", at=("api",))
         own = parse_options(HttpOptions, url, options)
+    expanded_headers(own.headers)
     tls_context(checked_url(url, allow_remote=own.allow_remote), own.ca, folder or Path())
     return own
 

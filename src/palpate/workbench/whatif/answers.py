@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from palpate.cases.edits import Inputs
 from palpate.config import load_config
 from palpate.errors import PalpateError
-from palpate.models import Model, load_model
+from palpate.models import Model, load_model, with_labels
 from palpate.results import Asked
 from palpate.workbench.sections import Bench
 from palpate.workbench.shelf import find_config
@@ -80,10 +80,11 @@ class AskedModels:
         config = find_config(self._bench.options)
         if config is None:
             return []
-        found = []
-        for name, specs in load_config(config).model_specs(config.absolute().parent).items():
+        found, settings = [], load_config(config)
+        labels = list(dict.fromkeys(label for table in settings.tables().values() for label in table.labels or ()))
+        for name, specs in settings.model_specs(config.absolute().parent).items():
             try:
-                members = [load_model(spec) for spec in specs]
+                members = [load_model(with_labels(spec, labels)) for spec in specs]
             except PalpateError as error:
                 said = str(error).replace(f"{config.absolute().parent}/", "")
                 found.append(AskedModel(name, (), said))

@@ -93,8 +93,8 @@ def test_one_question_per_label() -> None:
 def test_a_base_url_is_enough_and_a_wrong_one_is_explained() -> None:
     with serving() as server:
         spec = {"api": "chat", "model": "m", "prompt": "{text}"}
-        for end in ("", "/", "/chat/completions"):
-            assert load_model(ModelSpec("llm", server.url + end, options=spec)).predict(asked()).tolist() == [[1.0]]
+        for url in (*(server.url + end for end in ("", "/", "/chat/completions")), server.url.removesuffix("/v1")):
+            assert load_model(ModelSpec("llm", url, options=spec)).predict(asked()).tolist() == [[1.0]]
         with pytest.raises(ModelError, match=r"status 404.*must end in /v1"):
             load_model(ModelSpec("llm", server.url + "/completions", options=spec)).predict(asked())
 
@@ -109,6 +109,7 @@ SILENT = {
     "as an AI": (Reply("As an AI language model, I do not diagnose."), AnswerKind.REFUSED),
     "in German": (Reply("Es tut mir leid, ich kann dazu keine Auskunft geben."), AnswerKind.REFUSED),
     "in French": (Reply("Je ne peux pas donner de conseils."), AnswerKind.REFUSED),
+    "refuses": (Reply("I refuse to say yes."), AnswerKind.REFUSED),
     "unclear": (Reply("Yes and no"), AnswerKind.UNREADABLE),
     "denied": (Reply("I cannot say yes."), AnswerKind.UNREADABLE),
     "empty": (Reply(""), AnswerKind.UNREADABLE),
@@ -179,6 +180,15 @@ def test_an_answer_is_quoted_only_for_debugging() -> None:
         ("-0.2", "number", math.nan),
         ("120%", "number", math.nan),
         ("1/5", "number", math.nan),
+        ("On a scale from 0 to 1: 0.7", "number", 0.7),
+        ("Between 0% and 100%, I'd say 30%", "number", 0.3),
+        ("0.1-0.2", "number", math.nan),
+        ("10% to 20%", "number", math.nan),
+        ("0.3. Please consult a physician.", "number", 0.3),
+        ("\uff10\uff0e\uff18\uff15", "number", 0.85),
+        ("\uff18\uff15\uff05", "number", 0.85),
+        ("I would rather not give a number.", "number", math.nan),
+        ('{"thought": "fever"}\n{"positive": 0.3}', "json", 0.3),
         ("I cannot provide a probability, but 0.2 of all patients return", "number", math.nan),
         ("Score 3. Risk: 0.4", r"Risk: (\S+)", 0.4),
         ("Score 3. Risk: 40%", r"Risk: (\S+)", 0.4),
@@ -365,9 +375,11 @@ def test_hanging_and_garbage() -> None:
     ):
         ask(server, timeout=0.2, retries=0)
     for body, problem in [
-        (b"<html>" + NOTE.encode(), "not JSON"),
+        (b"<html>" + NOTE.encode(), "web page, not JSON.*login page"),
+        (b'{"choices": [{"message": {"content": "Ye', "not JSON.*proxy cuts"),
+        (b"", "not JSON"),
         (b"[" * 100_000, "not JSON"),
-        (b'data: {"choices": []}\n\n', "stream of events.*turn streaming off"),
+        (b'data: {"choices": []}\n\n', "stream of events.*extra_body: {stream: false}"),
         (b"{}", "not a chat completion"),
         (b"[]", "not a chat completion"),
         (b'{"choices": []}', "not a chat completion"),
@@ -379,6 +391,86 @@ def test_hanging_and_garbage() -> None:
             with pytest.raises(ModelError, match=problem) as caught:
                 ask(server)
             assert "Smith" not in str(caught.value)
+
+
+PAGE = Reply(body=b"<!doctype html><title>Sign in</title>")
+
+
+def test_a_web_page_in_place_of_an_answer_is_asked_again() -> None:
+    hidden = Reply(body=b'{"error": {"message": "Provider overloaded", "code": 503}}')
+    with serving(first=[PAGE, hidden]) as server:
+        assert ask(server, retries=2) == [[1.0]]
+        assert len(server.messages) == 3
+    with serving(lambda question, message: PAGE) as server:
+        with pytest.raises(ModelError, match=r"web page, not JSON \(tried 3 times\).*--resume") as caught:
+            ask(server, retries=2)
+        assert "Sign" not in str(caught.value)
+        assert len(server.messages) == 3
+    with serving(lambda question, message: hidden) as server, pytest.raises(ModelError, match="status 503"):
+        ask(server, retries=0)
+
+
+def completion(message: Any, finish: str = "stop") -> bytes:
+    return json.dumps({"choices": [{"message": message, "finish_reason": finish}], "usage": {}}).encode()
+
+
+AS_SERVERS_SEND = {
+    "parts": (completion({"content": [{"type": "text", "text": "Yes"}]}), "yes-no", 1.0, ""),
+    "parts that are strings": (completion({"content": ["No", "."]}), "yes-no", 0.0, ""),
+    "thoughts as a part": (
+        completion({"content": [{"type": "reasoning", "text": "Yes?"}, {"type": "text", "text": "No"}]}),
+        *("yes-no", 0.0, ""),
+    ),
+    "refusal as a part": (
+        completion({"content": [{"type": "refusal", "refusal": "x"}]}),
+        "yes-no",
+        math.nan,
+        "refused to answer",
+    ),
+    "thoughts beside": (completion({"content": "No", "reasoning_content": "Yes, yes"}), "yes-no", 0.0, ""),
+    "nothing but thoughts": (
+        completion({"content": None, "reasoning_content": "Yes"}, "length"),
+        *("yes-no", math.nan, "cut off by thinking.*max_completion_tokens"),
+    ),
+    "tool": (completion({"content": None, "tool_calls": [{"id": "x"}]}), "yes-no", math.nan, "calls a tool"),
+    "no choice": (b'{"choices": [], "usage": {}}', "yes-no", math.nan, "answer is empty"),
+    "no message": (completion(None, "SAFETY"), "yes-no", math.nan, "refused to answer"),
+    "cut word": (completion({"content": "The pat"}, "length"), "yes-no", math.nan, "cut off"),
+    "cut number": (completion({"content": "0."}, "length"), "number", math.nan, "cut off"),
+    "whole": (completion({"content": "Yes, the patient is"}, "length"), "yes-no", 1.0, ""),
+    "full width": (completion({"content": "\uff39\uff25\uff33\u3002"}), "yes-no", 1.0, ""),
+    "no logprobs, no choice": (b'{"choices": [], "usage": {}}', "logprobs", math.nan, "no top_logprobs"),
+}
+
+
+@pytest.mark.parametrize("name", AS_SERVERS_SEND)
+def test_completions_as_servers_send_them(name: str) -> None:
+    body, parser, wanted, why = AS_SERVERS_SEND[name]
+    with serving(lambda question, message: Reply(body=body)) as server:
+        np.testing.assert_array_equal(ask(server, parser=parser), [[wanted]])
+        if why:
+            with pytest.raises(ModelError, match=why):
+                ask(server, parser=parser, refusal="error")
+
+
+@pytest.mark.parametrize(("value", "problem"), [("", "is empty"), ("\n", "is empty"), (None, "is not set")])
+def test_a_key_that_is_not_there_is_found_before_anything_is_sent(
+    monkeypatch: pytest.MonkeyPatch, value: str | None, problem: str
+) -> None:
+    monkeypatch.delenv("LLM_KEY", raising=False)
+    if value is not None:
+        monkeypatch.setenv("LLM_KEY", value)
+    with serving() as server:
+        with pytest.raises(ConfigError, match=f"LLM_KEY, which {problem}"):
+            ask(server, headers={"Authorization": "Bearer ${LLM_KEY}"})
+        assert not server.messages
+
+
+def test_nothing_of_a_note_is_in_an_error_of_a_label_that_it_names() -> None:
+    with serving(lambda question, message: error(400, "bad value: positive")) as server:
+        with pytest.raises(ModelError) as caught:
+            ask(server, "blood culture positive")
+        assert "positive" not in str(caught.value)
 
 
 def test_keys_are_in_no_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palpate.models.adapters.chat.verdicts import Unreadable, read_choice, without_thoughts
+from tests.models.adapters.chat.answers_as_written import NO, NOTHING, YES
 
 YES_NO = {"yes": 1.0, "no": 0.0}
 GERMAN, LETTERS, FRENCH = {"Ja": 1.0, "Nein": 0.0}, {"A": 1.0, "B": 0.0}, {"oui": 1.0, "non": 0.0}
@@ -91,6 +92,20 @@ def test_whole_answers(answer: str, choices: dict[str, float], wanted: float | N
             read_choice(without_thoughts(answer), choices)
     else:
         assert read_choice(without_thoughts(answer), choices) == wanted
+
+
+def test_answers_as_chat_models_write_them() -> None:
+    wrong = []
+    for answers, wanted in ((YES, 1.0), (NO, 0.0), (NOTHING, None)):
+        for answer in answers:
+            try:
+                found: float | None = read_choice(without_thoughts(answer), YES_NO)
+            except Unreadable:
+                found = None
+            if found != wanted:
+                wrong.append((answer, wanted, found))
+    assert not wrong
+    assert len(YES) + len(NO) + len(NOTHING) > 250
 
 
 @given(

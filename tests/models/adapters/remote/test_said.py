@@ -63,6 +63,26 @@ def test_what_a_server_says_is_shown() -> None:
     assert shown("has 48151623 tokens, at most 4096", [NOTE]) == "has … tokens, at most 4096"
 
 
+@pytest.mark.parametrize(
+    ("note", "echo", "secrets"),
+    [
+        ("Blood culture positive.", "value must be positive, got: positive", ("positive",)),
+        ("She denied it and refused; urine output failed.", "denied, refused, output failed", ("denied", "refused")),
+        ("He is unable to work, free of pain.", "cannot parse: unable to work, free of", ("unable", "work", "free")),
+        ("It is not used by the last of them.", "bad input it is not used by the last of", ("used by", "the last of")),
+        ("x 101 7592 2023 102", "token ids [9041, 33, 871, 12, 6, 5531] are out of range", ("9041", "871", "5531")),
+    ],
+)
+def test_words_that_servers_share_with_notes_are_hidden_too(note: str, echo: str, secrets: tuple[str, ...]) -> None:
+    said = shown(f"This model does not support the request: {echo}", [note])
+    assert not any(secret in said for secret in secrets), said
+
+
+def test_a_clinical_word_is_shown_where_no_note_has_it() -> None:
+    assert shown("max_tokens must be positive", ["fever"]) == "max_tokens must be positive"
+    assert shown("Access denied", ["fever"]) == "Access denied"
+
+
 def test_keys_are_hidden_whole_and_in_part() -> None:
     key = "Bearer sk-proj-AbCdEf123456"
     for echo in ("sk-proj-AbCdEf123456", "sk-****3456", "AbCdEf"):

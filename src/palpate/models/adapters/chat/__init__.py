@@ -24,6 +24,7 @@ quoted or stored, since it may repeat the note; `debug_answers: true` quotes one
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -41,22 +42,42 @@ from palpate.models.adapters.chat.combining import Combined, combined, packed, u
 from palpate.models.adapters.chat.examples import read_examples
 from palpate.models.adapters.chat.options import OURS, PARSERS, ChatOptions, schema_of
 from palpate.models.adapters.chat.questions import FIELD, ChatQuestion, Questions, question_key
-from palpate.models.adapters.chat.reading import AnswerReading, NotAChat, content_of, nothing, readings
+from palpate.models.adapters.chat.reading import (
+    AnswerReading,
+    NotAChat,
+    content_of,
+    nothing,
+    readings,
+    silent_so_far,
+)
 from palpate.models.adapters.chat.refusals import filtered, too_long
 from palpate.models.adapters.remote import MAY_CHANGE, Endpoint, Status, Told
+from palpate.models.adapters.remote.said import error_of
 from palpate.models.ledger import Forecast, Ledger, Spending
 from palpate.models.options import digest, parse_options
 from palpate.results.plan import AnswerKind, Outcomes
 
-__all__ = ["ChatModel", "ChatOptions", "chat_model", "chat_url", "check_chat"]
+__all__ = ["ChatModel", "ChatOptions", "chat_model", "chat_url", "check_chat", "check_options"]
 
-VERSION = "chat-2"
+VERSION = "chat-3"
 _CALLS_PER_CONNECTION = 32
 """Questions in one call of the runner for each that is in flight: the last ones of a call leave connections idle."""
 _MADE_AT_ONCE = 32
 _NOTHING_READ = 100
 """If none of so many first answers about texts of some length says anything, the run ends: the prompt is wrong."""
 _SOME_LENGTH = 20
+_BASE = re.compile(r"/v\d+\w*(?:/openai)?\Z")
+"""Where the addresses of an API's base end."""
+_SAMPLES = "use `parser: yes-no` with `samples`, or an endpoint that gives logprobs"
+_HINTS = {
+    "temperature": "leave `temperature` out, or change it",
+    "seed": "leave `seed` out",
+    "response_format": "`send_schema: none` leaves it out; older versions of vLLM take `send_schema: guided_json`",
+    "top_logprobs": "lower `top_logprobs`, or use `parser: yes-no` with `samples`",
+    "logprobs": _SAMPLES,
+    "max_tokens": "leave `max_tokens` out, or change it",
+}
+"""What to do about a parameter that an endpoint does not take."""
 _FREE = {"prompt_tokens": 0, "completion_tokens": 0}
 
 
@@ -75,6 +96,7 @@ class ChatModel(Model):
         self._endpoint, self._questions, self._own = endpoint, questions, own
         self._budget = AskingBudget(own, endpoint.name)
         self._n_answers = self._n_read = 0
+        self._outcomes = Counter[tuple[AnswerKind, str]]()
         self._texts: Sequence[str] = ()
 
     def predict(self, inputs: Inputs) -> Probabilities:
@@ -124,7 +146,7 @@ class ChatModel(Model):
     async def _ask(self, numbered: tuple[int, ChatQuestion]) -> list[AnswerReading]:
         number, question = numbered
         message, sent = self._questions.request(question)
-        told = Told(self._texts, (*OURS, self._own.model, *self.labels))
+        told = Told((*self._texts, *self._questions.shown_before), (*OURS, self._own.model))
         try:
             status = await self._endpoint.exchange(
                 message,
@@ -146,7 +168,7 @@ class ChatModel(Model):
             if not status.good and is_so(status):
                 return [nothing(kind, "the note is too long for the model")] * len(columns), _FREE, 0, ""
         if not status.good:
-            hint = _hint(status.code, self._endpoint.said(status, told))
+            hint = _hint(status.code, " ".join(error_of(status.body)))
             raise self._endpoint.refused(status, case=question.case, told=told, hint=hint)
         answer = self._endpoint.parsed(status, case=question.case)
         if isinstance(answer, dict) and "error" in answer and "choices" not in answer:  # with a status that says fine
@@ -157,7 +179,7 @@ class ChatModel(Model):
         except NotAChat as problem:
             absent = "log-prob" in str(problem)
             other = "the URL must be that of /v1/chat/completions"
-            hint = "use `parser: yes-no` with `samples`, or an endpoint that gives logprobs" if absent else other
+            hint = _SAMPLES if absent else other
             raise self._endpoint.error(str(problem), case=question.case, hint=hint) from None
         return found, answer.get("usage"), len(content), content
 
@@ -166,6 +188,7 @@ class ChatModel(Model):
         self._n_read += any(each.outcome == AnswerKind.ANSWERED for each in found)
         self._n_answers += len(question.text) >= _SOME_LENGTH
         for each in found:
+            self._outcomes[each.outcome, each.why] += 1
             refused = each.outcome == AnswerKind.REFUSED
             if each.outcome != AnswerKind.ANSWERED and self._own.policy(refused=refused) == "error":
                 problem = "the model refused to answer" if refused else each.why
@@ -218,7 +241,8 @@ class ChatModel(Model):
         around = sum(self._questions.n_characters("", columns) for columns in groups) * samples
         repeated = len(FIELD.findall(self._own.prompt)) and self._own.prompt.count("{text}")
         per_text = len(groups) * samples
-        return self._budget.forecast(n_texts * per_text, n_texts * around + n_characters * per_text * repeated)
+        ahead = self._budget.forecast(n_texts * per_text, n_texts * around + n_characters * per_text * repeated)
+        return ahead._replace(silent=silent_so_far(self._outcomes))
 
     def close(self) -> None:
         """Close the connections."""
@@ -229,12 +253,12 @@ def _hint(code: int, said: str) -> str | None:
     """What to do about an error that endpoints are known for."""
     if "max_completion_tokens" in said:
         return "set `max_completion_tokens` in place of `max_tokens`"
-    for name in ("temperature", "seed", "response_format", "logprobs", "top_logprobs", "max_tokens"):
+    for name, hint in _HINTS.items():
         if name in said and re.search("support|unrecogni|unknown|permitted|allowed|invalid", said, re.IGNORECASE):
-            return f"leave `{name}` out, or change it"
+            return hint
     if code in (401, 403):
         return 'give the key as `headers: {Authorization: "Bearer ${NAME}"}`'
-    if code == 404:
+    if code in (404, 405):
         return "the URL must end in /v1 or /v1/chat/completions, and `model` must be one that the endpoint has"
     return None
 
@@ -243,25 +267,34 @@ def _hint(code: int, said: str) -> str | None:
 
 
 def chat_url(url: str) -> str:
-    """The address that is asked: `http://HOST/v1` is short for `http://HOST/v1/chat/completions`."""
+    """The address that is asked: `http://HOST` and `http://HOST/v1` are short for `http://HOST/v1/chat/completions`."""
     try:
         parsed = httpx.URL(url)
     except httpx.InvalidURL:
         return url
     path = parsed.path.rstrip("/")
-    return str(parsed.copy_with(path=f"{path}/chat/completions")) if path.endswith("/v1") else url
+    if path and not _BASE.search(path):
+        return url
+    return str(parsed.copy_with(path=f"{path or '/v1'}/chat/completions"))
 
 
 def check_chat(url: str, options: Mapping[str, Any], folder: Path | None) -> tuple[ChatOptions, Questions]:
     """The options and the questions, if they are right; nothing is sent."""
-    own = parse_options(ChatOptions, url, options)
+    own = check_options(url, options)
     labels = own.labels or ("positive",)
-    _check_parser(own.parser, url)
     _check_prompt(own, len(labels), url)
     place = folder or Path()
     schema = schema_of(own, labels, place)
     examples = () if own.examples is None else read_examples(place / own.examples, labels, as_json=schema is not None)
     return own, Questions(own, labels, schema, examples)
+
+
+def check_options(url: str, options: Mapping[str, Any]) -> ChatOptions:
+    """The options, as far as they can be checked before the labels are known."""
+    own = parse_options(ChatOptions, url, options)
+    _check_parser(own.parser, url)
+    _check_prompt(own, 1, url)
+    return own
 
 
 def _check_prompt(own: ChatOptions, n_labels: int, url: str) -> None:

@@ -38,7 +38,7 @@ def _as_choices(value: Any) -> Any:
 
 
 def _as_text(value: Any) -> Any:
-    return value if isinstance(value, str) or value is None else str(value)
+    return value.strip() if isinstance(value, str) else value if value is None else str(value)
 
 
 class Price(BaseModel):
@@ -59,7 +59,7 @@ class ChatOptions(RemoteOptions):
     """Options of a chat endpoint. A parameter that is not set is not sent."""
 
     api: Literal["chat"]
-    model: Annotated[str, BeforeValidator(_as_text)]
+    model: Annotated[str, BeforeValidator(_as_text), Field(min_length=1)]
     """The name under which the endpoint knows the model."""
     prompt: str
     """The question, with `{text}`, and with `{label}` if there are several labels."""
@@ -147,7 +147,7 @@ def schema_of(own: ChatOptions, labels: tuple[str, ...], folder: Path) -> dict[s
         risk = {"type": "number", "minimum": 0, "maximum": 1}
         return {
             "type": "object",
-            "properties": dict.fromkeys(labels, risk),
+            "properties": {label: {**risk, "description": f"the probability of {label}"} for label in labels},
             "required": list(labels),
             "additionalProperties": False,
         }
@@ -159,7 +159,9 @@ def schema_of(own: ChatOptions, labels: tuple[str, ...], folder: Path) -> dict[s
     if missing:
         has = ", ".join(map(str, list(properties)[:10])) or "none"
         raise ConfigError(
-            f"`answer_schema` has no property for label '{missing[0]}'", hint=f"its properties are: {has}", at=_AT
+            f"`answer_schema` has no property for label '{missing[0]}'",
+            hint=f"its properties are: {has}; the option `labels` of the model names those that count",
+            at=_AT,
         )
     return dict(schema)
 

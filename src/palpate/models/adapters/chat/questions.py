@@ -63,6 +63,11 @@ class Questions:
             for sample in range(self.own.samples)
         ]
 
+    @cached_property
+    def shown_before(self) -> tuple[str, ...]:
+        """Texts and answers of the examples."""
+        return tuple(part for example in self.examples for part in (example.text, example.answer))
+
     def request(self, question: ChatQuestion) -> tuple[dict[str, Any], int]:
         """The request, in which only what is set is sent, and how many characters its messages have."""
         own, messages = self.own, self.messages(question.text, question.labels)

@@ -9,11 +9,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from palpate.models.adapters.chat.options import ChatOptions
-from palpate.models.adapters.chat.refusals import declined, declined_in_words
-from palpate.models.adapters.chat.verdicts import Unreadable, read_choice, without_thoughts
+from palpate.models.adapters.chat.refusals import declined, declined_at, declined_in_words
+from palpate.models.adapters.chat.verdicts import Unreadable, plain, read_choice, without_thoughts
 from palpate.results.plan import AnswerKind
 
 _NUMBER = re.compile(r"[-+]?(?:\d+(?:[.,]\d+)?|\.\d+)(?:[eE][-+]?\d+)?")
+_SCALE = re.compile(r"(?<![\d.,])0(?:[.,]0+)? ?%? ?(?:to|and|[-–—]) ?(?:1(?:[.,]0+)?|100) ?%?(?![\d.,]*\d)")
+"""The scale, and not a place on it: "from 0 to 1"."""
+_RANGE = re.compile(r"(?:%\s*)?(?:[-–—]|to\b|and\b)\s*[\d.]*\d")
+_CUT_NUMBER = re.compile(r"\d[.,]?\s*\Z")
+"""An answer that ends in a number; if it is cut off, so may be the number."""
+_OF_TEXT = ("text", "output_text", None)
 _FENCED = re.compile(r"```[a-zA-Z]*\s*\n?(.*?)```", re.DOTALL)
 _EDGES = " \n\r\t▁Ġ\"'*`.,:;!()[]"
 _END_OF_THOUGHT = re.compile(r"</(?:think|thinking|reasoning)>")
@@ -44,20 +50,32 @@ class NotAChat(Exception):
 def content_of(answer: Any, *, with_logprobs: bool) -> tuple[Mapping[str, Any], str, Any]:
     """The choice of a completion, its text, and its log-probabilities."""
     try:
-        choice = answer["choices"][0]
-        content = choice["message"].get("content")
-        if isinstance(content, list):  # parts, as some servers send them
-            content = "".join(str(part.get("text", "")) for part in content)
-        if not isinstance(content, str | None):
-            raise TypeError
+        choices = answer["choices"]
+        if choices == [] and "usage" in answer:  # a completion in which the model said nothing
+            return {}, "", []
+        choice = choices[0]
+        message = choice["message"]
+        if message is None and "finish_reason" in choice:
+            message = {}
+        content = _text_of(message.get("content"))
         if not with_logprobs or declined(choice):
-            return choice, content or "", None
+            return choice, content, None
         tokens = (choice.get("logprobs") or {}).get("content")
     except (KeyError, IndexError, TypeError, AttributeError):
         raise NotAChat("the answer is not a chat completion") from None
     if not isinstance(tokens, list):
         raise NotAChat("the answer has no log-probabilities")
-    return choice, content or "", tokens
+    return choice, content, tokens
+
+
+def _text_of(content: Any) -> str:
+    """The text of a message: a string, or parts as some servers send them, of which thoughts are none of the answer."""
+    if isinstance(content, list):
+        parts = [{"text": part} if isinstance(part, str) else part for part in content]
+        content = "".join(str(part.get("text") or "") for part in parts if part.get("type") in _OF_TEXT)
+    if not isinstance(content, str | None):
+        raise TypeError
+    return content or ""
 
 
 def readings(answer: Any, own: ChatOptions, labels: Sequence[str]) -> list[AnswerReading]:
@@ -68,15 +86,48 @@ def readings(answer: Any, own: ChatOptions, labels: Sequence[str]) -> list[Answe
     if own.parser == "logprobs":
         return [read_logprobs(tokens, own)] * len(labels)
     text = without_thoughts(content)
+    cut = choice.get("finish_reason") == "length"
     if own.parser == "json":
-        return _from_json(text, own, labels)
-    return [_from_text(text, own)] * len(labels)
+        found = _from_json(text, own, labels)
+    elif own.parser == "number" and cut and _CUT_NUMBER.search(text):
+        found = [nothing(AnswerKind.UNREADABLE)] * len(labels)
+    else:
+        found = [_from_text(text, own)] * len(labels)
+    return [each._replace(why=_why(each.why, choice, text, cut)) if each.why or cut else each for each in found]
+
+
+def _why(why: str, choice: Mapping[str, Any], text: str, cut: bool) -> str:
+    """Why an answer says nothing, by what the protocol tells about it."""
+    if cut:
+        spent = " by thinking" if not text.strip() else ""
+        return f"the answer was cut off{spent} (finish_reason: length); raise max_tokens or max_completion_tokens"
+    if text.strip():
+        return why
+    message = choice.get("message")
+    calls = isinstance(message, Mapping) and message.get("tool_calls")
+    return "the answer calls a tool and has no text" if calls else "the answer is empty"
+
+
+def silent_so_far(outcomes: Mapping[tuple[AnswerKind, str], int]) -> str:
+    """How many answers say nothing, and why most of them do; empty if all say something."""
+    silent = {key: n for key, n in outcomes.items() if key[0] != AnswerKind.ANSWERED}
+    if not silent:
+        return ""
+    refused = sum(n for (kind, _), n in silent.items() if kind == AnswerKind.REFUSED)
+    unread = {why: n for (kind, why), n in silent.items() if kind != AnswerKind.REFUSED}
+    said = f"refused {refused:,} of {sum(outcomes.values()):,} trial questions"
+    if not unread:
+        return said
+    why = max(unread, key=lambda each: unread[each])
+    return f"{said} and gave no answer that can be read to {sum(unread.values()):,} (mostly because {why})"
 
 
 def _from_text(text: str, own: ChatOptions) -> AnswerReading:
     refused = declined_in_words(text)
-    if refused and own.parser != "yes-no":  # the numbers of a refusal are not its answer
-        return nothing(AnswerKind.REFUSED)
+    if own.parser != "yes-no":  # the numbers of a refusal are not its answer, but a number may come with advice
+        at, first = declined_at(text), _NUMBER.search(text)
+        if at is not None and (first is None or at < first.start()):
+            return nothing(AnswerKind.REFUSED)
     try:
         return AnswerReading(parsed(text, own.parser, own.choices), AnswerKind.ANSWERED)
     except Unreadable as problem:
@@ -89,7 +140,7 @@ def parsed(answer: str, parser: str, choices: Mapping[str, float]) -> float:
         return read_choice(answer, choices)
     if parser == "number":
         return read_number(answer)
-    found = re.search(parser, answer)
+    found = re.search(parser, answer) or re.search(parser, plain(answer))
     if found is None or found[1] is None:
         raise Unreadable("the regular expression does not match the answer")
     return read_number(found[1]) if any(map(str.isdigit, found[1])) else read_choice(found[1], choices)
@@ -97,10 +148,13 @@ def parsed(answer: str, parser: str, choices: Mapping[str, float]) -> float:
 
 def read_number(answer: str) -> float:
     """The first number in an answer, if it is a probability; a percentage is a hundredth."""
+    answer = _SCALE.sub(" ", plain(answer))
     found = _NUMBER.search(answer)
     if found is None:
         raise Unreadable("the answer contains no number")
     behind = answer[found.end() :].lstrip(" *_`")
+    if _RANGE.match(behind):
+        raise Unreadable("the answer is a range, not one number")
     value = float(found[0].replace(",", "."))
     if behind.startswith(("%", "percent")):
         value /= 100
@@ -113,7 +167,9 @@ def read_number(answer: str) -> float:
 
 
 def _from_json(text: str, own: ChatOptions, labels: Sequence[str]) -> list[AnswerReading]:
-    found = next(objects(text), None)
+    own_objects, wanted = list(objects(text)), {label.casefold() for label in labels}
+    about = (each for each in own_objects if any(str(name).strip().casefold() in wanted for name in each))
+    found = next(about, next(iter(own_objects), None))
     if found is None:
         kind = AnswerKind.REFUSED if declined_in_words(text) else AnswerKind.UNREADABLE
         return [nothing(kind, "the answer contains no JSON object")] * len(labels)
@@ -196,7 +252,7 @@ def _first_token(tokens: Any) -> dict[str, float]:
 
 def _choice_of(token: str, choices: Mapping[str, float]) -> str | None:
     """The choice that a token is, or begins, if it is only one: " Yes", "yes" and "YES" are one, "Ne" begins "Nein"."""
-    word = token.strip(_EDGES)
+    word = plain(token).strip(_EDGES)
     same = [name for name in choices if (name == word if len(name) == 1 else name.casefold() == word.casefold())]
     if same:
         return same[0]

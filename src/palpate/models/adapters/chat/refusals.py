@@ -9,7 +9,10 @@ from typing import Any
 from palpate.models.adapters.remote import Status
 from palpate.models.adapters.remote.said import error_of
 
-_FILTERED = frozenset({"content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation", "safety"})
+_FILTERED = frozenset(
+    {"content_filter", "content_policy_violation", "responsibleaipolicyviolation", "safety", "refusal", "blocklist"}
+    | {"prohibited_content", "recitation", "sensitive"}
+)
 _TOO_LONG = re.compile(
     r"context_length_exceeded|exceed_context_size|maximum context|context (?:length|window|size)|prompt is too long"
     r"|too many (?:input )?tokens|input is too long|max_model_len",
@@ -20,7 +23,8 @@ _CANNOT += r"|will not|must decline|have to decline|do not feel comfortable|don[
 _DO = r"(?:to )?(?:\w+ )?(?:help|assist|provide|comply|answer|give|offer|make|fulfill|diagnose|determine|predict|assess"
 _DO += r"|engage|continue|process|respond|do (?:that|this)|discuss|share|advise|recommend|comment|estimate|evaluate)"
 _IN_WORDS = re.compile(
-    rf"\bI(?:['’]m sorry|['’]m afraid| am sorry| am afraid| apologi[sz]e)?\W*(?:but )?(?:I )?{_CANNOT}\b\W*{_DO}\b"
+    r"\bI (?:\w+ )?(?:refuse|decline) to\b|\bI(?:['’]d| would) (?:rather|prefer) (?:not|to not|not to)\b"
+    rf"|\bI(?:['’]m sorry|['’]m afraid| am sorry| am afraid| apologi[sz]e)?\W*(?:but )?(?:I )?{_CANNOT}\b\W*{_DO}\b"
     r"|\bas an? (?:AI|artificial intelligence|(?:large )?language model)\b"
     r"|\bI(?:['’]m| am) (?:just |only )?an? (?:AI|language model)\b"
     r"|\b(?:against|violates?) (?:my|our|the) (?:guidelines|policy|policies|programming|terms)\b"
@@ -40,24 +44,36 @@ _BEGINNING = 240
 
 
 def declined(choice: Mapping[str, Any]) -> bool:
-    """Whether the protocol says so: a field `refusal`, or a content filter."""
-    message = choice.get("message")
-    said = message.get("refusal") if isinstance(message, Mapping) else None
-    why = choice.get("finish_reason")
-    return (isinstance(said, str) and bool(said.strip())) or (isinstance(why, str) and why in _FILTERED)
+    """Whether the protocol says so: a field or a part `refusal`, or a content filter."""
+    message, why = choice.get("message"), choice.get("finish_reason")
+    if isinstance(why, str) and why.casefold() in _FILTERED:
+        return True
+    if not isinstance(message, Mapping):
+        return False
+    said, content = message.get("refusal"), message.get("content")
+    parts = content if isinstance(content, list) else ()
+    return (isinstance(said, str) and bool(said.strip())) or any(
+        isinstance(part, Mapping) and part.get("type") == "refusal" for part in parts
+    )
 
 
 def declined_in_words(answer: str) -> bool:
     """Whether an answer declines at its beginning."""
+    return declined_at(answer) is not None
+
+
+def declined_at(answer: str) -> int | None:
+    """Where an answer declines, at its beginning."""
     begins = answer[:_BEGINNING]
-    return _IN_WORDS.search(begins) is not None or _ELSEWHERE.search(begins) is not None
+    found = [each.start() for each in (_IN_WORDS.search(begins), _ELSEWHERE.search(begins)) if each is not None]
+    return min(found, default=None)
 
 
 def filtered(status: Status) -> bool:
     """Whether an error is a content filter that refused the question."""
     code, text = error_of(status.body)
     inner = b'"content_filter"' in status.body or b"ResponsibleAIPolicyViolation" in status.body
-    return status.code in (400, 403) and (code in _FILTERED or (inner and "filter" in text.lower()))
+    return status.code in (400, 403) and (code.casefold() in _FILTERED or (inner and "filter" in text.lower()))
 
 
 def too_long(status: Status) -> bool:

@@ -1,45 +1,56 @@
-"""AnswerReading a whole answer for a choice such as yes or no.
+"""Reading a whole answer for a choice such as yes or no.
 
-A choice counts where it is said, not where its word occurs. The answer is cut into clauses at punctuation and line
-breaks; a clause says a choice if it ends with it ("so yes", "the answer is no") and neither denies it ("I cannot say
-yes") nor reports it ("the patient said no") nor names another ("yes or no"). "Yes" also counts at the beginning of the
-answer, and "no" before a word such as "the" or "because": "No evidence" says nothing. All clauses must agree, unless
-one states the final answer.
+A choice counts where it is said, not where its word occurs. The answer is cut into clauses; a clause says a choice if
+it consists of it ("Yes"), or if everything around it belongs to a way of stating an answer that is known ("so the
+answer is", "I would say", "from me"). What is around it otherwise may deny it ("I refuse to say yes"), report it ("the
+doctor said no"), or leave it open ("one might say yes"): there are too many such ways to list, so an unknown one says
+nothing. "Yes" and "no" also count at the beginning of an answer that goes on ("Yes the patient will return"), but not
+where they are conditional ("Yes, if he stops"), a question ("Yes?"), or about the question and not its answer ("No, I
+can't answer that"). All clauses must agree, unless one states the final answer.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import unicodedata
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
+
+from palpate.models.adapters.chat.phrases import (
+    BEFORE_A_SENTENCE,
+    BEHIND_A_NO,
+    CLAUSE_END,
+    CONCLUSION,
+    CONDITION,
+    CONTRAST,
+    FINAL,
+    JOINS,
+    NOT_STATED,
+    OF_AN_ANSWER,
+    OF_WHOM,
+    OFFERS,
+    OPENS_AN_ANSWER,
+    REFUSES,
+    SORRY,
+    STATES,
+    VERBS,
+)
+from palpate.privacy import hides
 
 _THOUGHT = re.compile(r"<(think|thinking|reasoning)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
 _TRAILING_THOUGHT = re.compile(r"\A.*</(?:think|thinking|reasoning)>", re.DOTALL | re.IGNORECASE)
-_MARKS = re.compile(r"[*_`#>|~$]+|\\boxed|\\text")
-_CLAUSE = re.compile(
-    r"[.!?;:,()\[\]{}\"“”„«»\n\r]+|(?<!\w)'|'(?!\w)|\s[-–—]+\s|[–—]+|->|=>|→|⇒"
-    r"|\b(?:because|since|given|based on|due to|weil|denn|parce que)\b",
-    re.IGNORECASE,
-)
-_FINAL = re.compile(
-    r"\b(?:final|overall|so|therefore|thus|hence|conclusion|verdict|in (?:summary|short|conclusion))\b[\w\s]*\Z"
-    r"|\b(?:my|the|final) (?:final )?(?:answer|verdict|prediction|conclusion)\b[\w\s]*\Z|\banswer\Z|\bantwort\Z"
-    r"|\bréponse\Z|\brespuesta\Z|\brisposta\Z",
-    re.IGNORECASE,
-)
-_DENIED = re.compile(
-    r"\b(?:not|cannot|never|neither|nor|unable|without|hardly|whether|if|unless|said|says|stated|reported|replied|"
-    r"denied|denies|asked|either|nicht|kein|keine|keinen|weder|ob|pas|ne|ni|si|niet|geen|nem|ikke)\b|n['’]t\b",
-    re.IGNORECASE,
-)
-_BEFORE_A_SENTENCE = frozenset(
-    "the this that there these those he she it they i we you because since as based patient his her its their".split()  # noqa: SIM905
-)
-_NAMES_A_LETTER = re.compile(r"\b(?:is|answer|option|choice)\Z", re.IGNORECASE)
+_CHANNELS = re.compile(r"\A.*<\|channel\|>final(?:<\|[^|>]*\|>)?", re.DOTALL)
+_OTHER_CHANNEL = re.compile(r"<\|channel\|>.*\Z", re.DOTALL)
+_TAG = re.compile(r"</?[A-Za-z]\w*>|<\|[^|>]*\|>")
+_MARKS = re.compile(r"[*_`#>~$]+|\\boxed|\\text")
+_QUOTES = re.compile(r"[\"“”„«»]|(?<!\w)['‘’]|['‘’](?!\w)")
+_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
+_BEHIND = 200
+"""Characters behind a choice in which it is taken back, if it is."""
 _LONGEST_LEAD = 4
 """Words of the clause before a choice in which a conclusion is looked for."""
-_JOINS = frozenset("and or but if unless no not nor yes und oder et ou y o e maybe perhaps".split())  # noqa: SIM905
 
 
 class Unreadable(Exception):
@@ -51,9 +62,36 @@ class _Said(NamedTuple):
     final: bool
 
 
+@hides("words", "before", "after", "last", "sentence", "rest")
+class _Clause(NamedTuple):
+    words: str
+    before: str
+    """What separates it from the clause before."""
+    after: str
+    """What separates it from the clause behind."""
+    last: str
+    """The words of the clause before."""
+    sentence: str
+    """The words of the sentence before it."""
+    rest: str
+    """What is directly behind it."""
+
+
 def without_thoughts(answer: str) -> str:
     """The answer without what a model writes while it thinks; one that never ends leaves nothing."""
-    return _TRAILING_THOUGHT.sub("", _THOUGHT.sub("", answer))
+    said = _TRAILING_THOUGHT.sub("", _THOUGHT.sub("", answer))
+    return _OTHER_CHANNEL.sub("", _CHANNELS.sub("", said))
+
+
+def plain(answer: str) -> str:
+    """The answer in the usual width, without what is not seen, and without pictures.
+
+    >>> plain("Ｙｅｓ\u200b ✅")
+    'Yes  '
+    """
+    usual = unicodedata.normalize("NFKC", answer)
+    kinds = ((character, unicodedata.category(character)) for character in usual)
+    return "".join(" " if kind == "So" else character for character, kind in kinds if kind != "Cf")
 
 
 def read_choice(answer: str, choices: Mapping[str, float]) -> float:
@@ -62,18 +100,8 @@ def read_choice(answer: str, choices: Mapping[str, float]) -> float:
     >>> read_choice("No evidence of pneumonia, so: Yes", {"yes": 1.0, "no": 0.0})
     1.0
     """
-    plain = _MARKS.sub(" ", answer)
     pattern, values = _pattern(tuple(choices.items()))
-    said: list[_Said] = []
-    before = ""
-    for clause in _CLAUSE.split(plain):
-        words = " ".join((clause or "").split())
-        if not words:
-            continue
-        found = _said(words, before, pattern, values)
-        if found is not None:
-            said.append(found)
-        before = words
+    said = [found for clause in _clauses(answer) if (found := _said(clause, pattern, values)) is not None]
     final = [each for each in said if each.final]
     verdicts = {each.value for each in final or said}
     if len(verdicts) != 1:
@@ -83,31 +111,86 @@ def read_choice(answer: str, choices: Mapping[str, float]) -> float:
     return verdicts.pop()
 
 
+def _clauses(answer: str) -> Iterator[_Clause]:
+    text = _QUOTES.sub(" ", _MARKS.sub(" ", _TAG.sub("\n", plain(answer))))
+    ends = [(0, 0), *((found.start(), found.end()) for found in CLAUSE_END.finditer(text)), (len(text), len(text))]
+    before, last, sentence = "", "", ""
+    for (_, begin), (end, behind) in pairwise(ends):
+        words = " ".join(text[begin:end].split())
+        after = text[end:behind]
+        if words:
+            yield _Clause(words, before, after, last, sentence, text[behind : behind + _BEHIND])
+            before, last, sentence = "", words, f"{sentence} {words}".strip()
+        before += after
+        if re.search(r"[.!?;\n\r|。]", after):
+            sentence = ""
+
+
 @lru_cache(maxsize=64)
 def _pattern(choices: tuple[tuple[str, float], ...]) -> tuple[re.Pattern[str], dict[str, float]]:
     """Finds a choice; a single letter counts only as it is written, because "a" is a word."""
-    names = sorted((word for word, _ in choices), key=len, reverse=True)
+    named = [(unicodedata.normalize("NFKC", word), p) for word, p in choices]
+    names = sorted((word for word, _ in named), key=len, reverse=True)
     parts = [re.escape(word) if len(word) == 1 else f"(?i:{re.escape(word)})" for word in names]
-    return re.compile(rf"(?<!\w)(?:{'|'.join(parts)})(?!\w)"), {word.casefold(): p for word, p in choices}
+    return re.compile(rf"(?<!\w)(?:{'|'.join(parts)})(?!\w)"), {word.casefold(): p for word, p in named}
 
 
-def _said(clause: str, before: str, pattern: re.Pattern[str], values: Mapping[str, float]) -> _Said | None:
-    """The choice that a clause says; `before` is the clause before it."""
-    found = [each for each in pattern.finditer(clause) if not _before_a_noun(each, clause)]
-    if len({values[each[0].casefold()] for each in found}) != 1:
+def _said(clause: _Clause, pattern: re.Pattern[str], values: Mapping[str, float]) -> _Said | None:
+    """The choice that a clause says."""
+    words = clause.words
+    found = [each for each in pattern.finditer(words) if not _before_a_noun(each, words)]
+    if len({values[each[0].casefold()] for each in found}) != 1 or "?" in clause.after or _open(clause):
         return None
     first, last = found[0], found[-1]
     value = values[last[0].casefold()]
-    lead, rest = clause[: last.start()].strip(), clause[first.end() :].split()
-    if last.end() == len(clause):
-        if _DENIED.search(lead) or (len(last[0]) == 1 and lead and not _NAMES_A_LETTER.search(lead)):
+    lead, tail = words[: first.start()].strip(), words[last.end() :].strip()
+    between = pattern.sub(" ", words[first.end() : last.start()])
+    if _stated(lead, last[0]) and _stated(f"{between} {tail}", "", OF_WHOM):
+        if not lead and not _introduced(clause):
             return None
-        return _Said(value, bool(_FINAL.search(lead or " ".join(before.split()[-_LONGEST_LEAD:]))))
-    leads = not before and first.start() == 0 and first[0].casefold() in ("yes", "no")
-    return _Said(value, final=False) if leads and rest[0].casefold() not in _JOINS else None
+        return _Said(value, bool(FINAL.search(lead or _conclusion(clause))))
+    if lead or clause.last or first[0].casefold() not in OPENS_AN_ANSWER:
+        return None
+    following = tail.split()[0].casefold() if tail else ""
+    return None if following in JOINS or following in VERBS else _Said(value, final=False)
+
+
+def _stated(words: str, choice: str, more: frozenset[str] = frozenset()) -> bool:
+    """Whether the words around a choice are a known way to state an answer."""
+    if all(word in OF_AN_ANSWER or word in more for word in _WORD.findall(words.casefold().replace("’", "'"))):
+        return len(choice) != 1 or not words or STATES.search(words) is not None
+    # "The risk of a readmission is high": other choices than yes and no are said of something.
+    own = choice and len(choice) > 1 and choice.casefold() not in OPENS_AN_ANSWER
+    return bool(own and STATES.search(words) and not NOT_STATED.search(words))
+
+
+def _introduced(clause: _Clause) -> bool:
+    """Whether a choice that stands alone is said, and not what was asked for, or what somebody said."""
+    if re.search(r"[:=>→⇒]", clause.before):
+        return not NOT_STATED.search(clause.last)
+    return not clause.sentence or not NOT_STATED.search(clause.last.split()[-1])
+
+
+def _open(clause: _Clause) -> bool:
+    """Whether what is around a clause takes back what it says."""
+    if CONDITION.match(clause.sentence) or SORRY.search(clause.sentence):
+        return True
+    behind = " ".join(clause.rest.split())
+    taken_back = (CONDITION,) if CONTRAST.search(clause.after) else (CONDITION, OFFERS, REFUSES)
+    return any(kind.match(behind) is not None for kind in taken_back)
+
+
+def _conclusion(clause: _Clause) -> str:
+    if CONCLUSION.search(clause.before):
+        return "so"
+    return " ".join(clause.last.split()[-_LONGEST_LEAD:])
 
 
 def _before_a_noun(word: re.Match[str], clause: str) -> bool:
     """Whether "no" is no answer where it stands: "no evidence"."""
     rest = clause[word.end() :].split()
-    return word[0].casefold() == "no" and bool(rest) and rest[0].casefold() not in (*_BEFORE_A_SENTENCE, *_JOINS)
+    return (
+        word[0].casefold() == "no"
+        and bool(rest)
+        and rest[0].casefold() not in (*BEFORE_A_SENTENCE, *JOINS, *VERBS, *BEHIND_A_NO)
+    )

@@ -40,6 +40,17 @@ _NOT_BUSY = ("insufficient_quota", "billing_hard_limit_reached")
 _OTHER_HOST = (62, 64)
 """OpenSSL's numbers for a certificate of another host name or address."""
 _LARGEST_ANSWER = 64 * 2**20
+_STREAMS = (b"data:", b"event:")
+_BEGINNING = 200
+WEB_PAGE, NOT_WHOLE = "the answer is a web page, not JSON", "the answer is not JSON"
+_RESUMED = "continue with --resume; what was scored is kept"
+_HINTS = {
+    WEB_PAGE: f"a proxy or a login page stands before the endpoint, or the URL is not that of an API; {_RESUMED}",
+    NOT_WHOLE: f"the URL may not be that of an API, or a proxy cuts answers off; {_RESUMED}",
+    "the connection failed (SSLError)": "does the endpoint speak https, or http only?",
+    "the connection failed (gaierror)": "is the host's name right?",
+    "the connection failed (ConnectionRefusedError)": "is the server running, and is the port right?",
+}
 
 
 class RemoteOptions(Options):
@@ -138,9 +149,10 @@ class Endpoint:
         try:
             return parse_json(status.body)
         except ValueError:
-            streams = status.body.lstrip().startswith((b"data:", b"event:"))
+            streams = status.body.lstrip().startswith(_STREAMS)
             problem = "the answer is a stream of events, not JSON" if streams else "the answer is not JSON"
-            raise self.error(problem, case=case, hint="turn streaming off" if streams else None) from None
+            hint = "turn streaming off at the server, or by `extra_body: {stream: false}`" if streams else None
+            raise self.error(problem, case=case, hint=hint) from None
 
     def get(self) -> Status:
         """The answer to a GET."""
@@ -150,7 +162,8 @@ class Endpoint:
         self, status: Status, *, case: str | None, told: Told | None = None, hint: str | None = None, tries: int = 1
     ) -> ModelError:
         """The error for an answer that is none; with `told`, what the server says about it."""
-        problem = f"the endpoint answered with HTTP status {status.code}" + (f" (tried {tries} times)" * (tries > 1))
+        how = "an error" if status.good else f"HTTP status {status.code}"
+        problem = f"the endpoint answered with {how}" + (f" (tried {tries} times)" * (tries > 1))
         said = "" if told is None else self.said(status, told)
         return self.error(f'{problem}: "{said.rstrip(".")}"' if said else problem, case=case, hint=hint)
 
@@ -228,7 +241,7 @@ class Endpoint:
         while True:
             await self._pacer.wait()
             before()
-            status = await self._try(method, body, case)
+            status = answered(await self._try(method, body, case), asked=body is not None)
             wait = asked_to_wait(status.headers) if isinstance(status, Status) else 0.0
             if isinstance(status, Status):
                 self._pause(max(wait if status.code in _RETRIED else 0.0, used_up(status.headers)), case)
@@ -240,7 +253,8 @@ class Endpoint:
             elif isinstance(status, Status):
                 raise self.refused(status, case=case, told=told, tries=tries)
             else:
-                raise self.error(f"{status} (tried {tries} times)", case=case)
+                often = f" (tried {tries} times)" * (tries > 1)
+                raise self.error(f"{status}{often}", case=case, hint=_HINTS.get(status))
 
     def _pause(self, seconds: float, case: str | None) -> None:
         if seconds > self._options.longest_wait:
@@ -293,6 +307,29 @@ def tls_context(url: httpx.URL, authority: str | None, folder: Path) -> ssl.SSLC
         raise ConfigError("holds no certificate (PEM)", file=file, at=("ca",)) from None
 
 
+def answered(status: Status | str, *, asked: bool) -> Status | str:
+    """The answer; what is wrong where a proxy answered in the server's place, or the answer is cut off.
+
+    Such answers come and go (a gateway that restarts, a session that ended), so they are repeated like a status of 502.
+    A server that hides its error behind a status of 200 gets the status that it means.
+    """
+    if isinstance(status, str) or not status.good or not asked:
+        return status
+    body = status.body.strip()
+    if body.startswith(b"<"):
+        return WEB_PAGE
+    if not body.startswith(_STREAMS) and not (body[:1] in (b"{", b"[") and body[-1:] in (b"}", b"]")):
+        return NOT_WHOLE
+    if b'"error"' in body[:_BEGINNING] and b'"choices"' not in body:
+        try:
+            found = parse_json(body)["error"]["code"]
+        except (ValueError, KeyError, TypeError):
+            return status
+        if isinstance(found, int) and found in _RETRIED:
+            return status._replace(code=found)
+    return status
+
+
 def _serve(loop: asyncio.AbstractEventLoop) -> None:
     loop.run_forever()
     loop.run_until_complete(asyncio.sleep(0))  # what was closed says goodbye
@@ -338,10 +375,12 @@ def expanded_headers(templates: Mapping[str, str]) -> dict[str, str]:
     """Headers with the values of environment variables; errors name the header, never its value."""
     headers = {}
     for name, template in templates.items():
-        missing = [key for key in re.findall(r"\$\{(\w+)\}", template) if key not in os.environ]
+        missing = [key for key in re.findall(r"\$\{(\w+)\}", template) if not os.environ.get(key, "").strip()]
         if missing:
-            raise ConfigError(f"the header '{name}' needs the environment variable {missing[0]}, which is not set")
-        value = re.sub(r"\$\{(\w+)\}", lambda found: os.environ[found[1]], template)
+            how = "empty" if missing[0] in os.environ else "not set"
+            problem = f"the header '{name}' needs the environment variable {missing[0]}, which is {how}"
+            raise ConfigError(problem, at=("headers",))
+        value = re.sub(r"\$\{(\w+)\}", lambda found: os.environ[found[1]].strip(), template)
         if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name) or not re.fullmatch(r"[ -~\t]*", value):
             raise ConfigError(f"the header '{name}' contains a character that HTTP does not allow")
         headers[name] = value

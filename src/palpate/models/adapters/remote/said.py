@@ -1,8 +1,9 @@
 """What a server says about an error, as far as it may be shown.
 
 A server may repeat the note or the key in its error, whole, cut or escaped. So of its text only those words are shown
-that no note in flight and no header contains, or that any server uses when it speaks of errors; a number only where no
-note has it; and nothing that looks encoded.
+that no note in flight and no header contains, or that any server uses when it speaks of errors and that say nothing
+about a patient ("positive", "denied" and "failed" do); of these, too, no three in a row that a note has in a row. A
+number is shown only where no note has it, a row of numbers (the tokens of a note) never, nor anything encoded.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from urllib.parse import unquote_plus
 from palpate.errors import parse_json
 
 _LONGEST, _LONGEST_WORD, _MOST_HIDDEN = 300, 24, 0.5
+_A_ROW = 3
 _GAP = "…"
 _WORD = re.compile(r"\w+(?:['.\-]\w+)*")
 _NOT_LETTERS = re.compile(r"[\W_]+")
@@ -23,29 +25,22 @@ _ESCAPED = re.compile(r"\\+(?:u([0-9a-fA-F]{4})|[nrtbf\"'/])")
 _GAPS = re.compile(rf"{_GAP}(?:[^\w{_GAP}]*{_GAP})+")
 _OF_ERRORS = frozenset(
     """
-    a about above access account actual after again all allowed already an and any api are argument as at
-    authentication available bad be because been before being below billing body but by call can cannot chat
-    check client closed code completion completions conflict connection contact contain contains content context
-    control could credentials current data day deadline default denied deployment depth detail device disabled
-    disk did do does doesn due each either empty enabled engine error exceed exceeded exceeds exist exists
-    expected expired failed failure false field file filter first for forbidden format found free from function
-    gateway given gpu greater group guided has have header headers however http if in incompatible incorrect
-    initial input inputs instead integer internal invalid is it its json keep key keys last later least length
-    less level limit limited limits list load loaded loading log logprobs long longer loop malformed many max
-    maximum may memory message messages method min minimum minute missing model models more must name need
-    needed needs no none not null number object of off on only open operation option options or organization out
-    output over overloaded parameter parameters parse parsed parsing path payload penalty per permission
-    permitted plan please policy positive post preview process processing project prompt property provide
-    provided pull pulling queue quota range rate reached read received refused region remaining replace request
-    requested requests require required requires reset resource response retry role safety schema second seconds
-    seed see send sent server service session set should size smaller status stop stream streaming string
-    structured such support supported supports system take temperature template temporarily than that the their
-    then there this time timed timeout to token tokens tool tools too top trigger triggered true try type unable
-    unauthorized unavailable unexpected unknown unprocessable unrecognized unsupported until up upgrade url
-    usage use used user uses valid value values version was we were when which while will with within without
-    work worker would wrong you your max_tokens max_completion_tokens top_logprobs response_format json_schema
-    guided_json structured_outputs extra_body keep_alive content_filter context_length_exceeded
-    insufficient_quota invalid_request_error
+    a about above actual after again all allowed already an and any api are argument as at authentication available
+    bad be because been before being below but by call can cannot chat check code completion completions connection
+    contain contains content context could current default deployment detail do does doesn each engine error exceed
+    exceeded exceeds exist exists expected false field file for forbidden format from gateway given gpu greater
+    guided has have header headers however http if in incompatible incorrect input inputs instead integer invalid is
+    it its json key keys least length less limit limited limits list loaded loading logprobs long longer malformed
+    many max maximum may message messages min minimum missing model models more must no none not null number object
+    of off on only option options or organization out over overloaded parameter parameters parse parsed parsing
+    payload per permitted please post prompt property provide provided queue quota read request requested requests
+    require required requires retry schema see send sent server service should smaller status stream streaming
+    string structured such support supported supports temperature template than that the their then there this time
+    timed timeout to token tokens too true try type unauthorized unavailable unexpected unknown unprocessable
+    unrecognized unsupported until up upgrade url usage use used uses valid value values version was we were when
+    which while will with within without would you your max_tokens max_completion_tokens top_logprobs
+    response_format json_schema guided_json structured_outputs extra_body keep_alive content_filter
+    context_length_exceeded insufficient_quota invalid_request_error
     """.split()  # noqa: SIM905  (a list of 300 strings would not be read)
 )
 
@@ -67,6 +62,9 @@ def error_of(body: bytes) -> tuple[str, str]:
     if isinstance(inner, dict) and isinstance(inner.get("code"), str):
         code = inner["code"] if code in (None, "") else code
     text = next((found[name] for name in ("message", "detail", "error") if isinstance(found.get(name), str)), "")
+    if not text and isinstance(found.get("detail"), list):  # what is wrong with each field, without what was in it
+        wrong = [each for each in found["detail"] if isinstance(each, dict) and isinstance(each.get("msg"), str)]
+        text = "; ".join(f"{'.'.join(map(str, each.get('loc') or ()))}: {each['msg']}" for each in wrong)
     return (code if isinstance(code, str) else ""), text
 
 
@@ -81,12 +79,16 @@ def shown(text: str, hidden: Iterable[str], known: Iterable[str] = ()) -> str:
     secrets = "\n".join(part.casefold() for part in hidden)
     glued = _NOT_LETTERS.sub("", secrets)
     named = {word.casefold() for name in known for word in (name, *_WORD.findall(name))}
+    repeated = _repeated(plain, secrets)
     words, gone = 0, 0
 
     def one(found: re.Match[str]) -> str:
         nonlocal words, gone
         word = found[0].casefold()
         words += 1
+        if found.start() in repeated:
+            gone += 1
+            return _GAP
         if word in _OF_ERRORS or word in named:
             return found[0]
         pieces = [piece for piece in _NOT_LETTERS.split(word) if piece and piece not in _OF_ERRORS]
@@ -100,3 +102,17 @@ def shown(text: str, hidden: Iterable[str], known: Iterable[str] = ()) -> str:
     if not words or gone > words * _MOST_HIDDEN:
         return ""
     return cleaned if len(cleaned) <= _LONGEST else f"{cleaned[:_LONGEST].rstrip()}{_GAP}"
+
+
+def _repeated(plain: str, secrets: str) -> set[int]:
+    """Where words begin that stand in a row in a secret, too, and numbers that stand in a row."""
+    found = list(_WORD.finditer(plain.casefold()))
+    bare = [_NOT_LETTERS.sub("", each[0]) for each in found]
+    own = [_NOT_LETTERS.sub("", word) for word in _WORD.findall(secrets)]
+    rows = {tuple(own[k : k + _A_ROW]) for k in range(len(own) - _A_ROW + 1)}
+    hidden = set[int]()
+    for k in range(len(found) - _A_ROW + 1):
+        some = bare[k : k + _A_ROW]
+        if tuple(some) in rows or all(word.isdigit() for word in some):
+            hidden |= {each.start() for each in found[k : k + _A_ROW]}
+    return hidden
