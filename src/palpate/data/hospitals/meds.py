@@ -53,8 +53,11 @@ def _parquet(folder: Path) -> list[Path]:
     return sorted(file for file in folder.rglob("*") if file.name.lower().endswith(".parquet") and file.is_file())
 
 
-def find_labels(folder: Path, labels: Path | None, task: str | None) -> tuple[str, list[Path]]:
-    """A task's name and its label files: those of `labels`, or of a task in the data set's own folder."""
+def find_labels(folder: Path, labels: Path | None, task: str | None) -> tuple[str, list[Path]] | None:
+    """A task's name and its label files: those of `labels`, or of a task in the data set's own folder.
+
+    None if there are none, and none were asked for.
+    """
     if labels is not None:
         place = labels if labels.exists() else folder / labels
         files = [place] if place.is_file() else _parquet(place) if place.is_dir() else []
@@ -67,8 +70,8 @@ def find_labels(folder: Path, labels: Path | None, task: str | None) -> tuple[st
     for name in LABEL_FOLDERS:
         for file in _parquet(folder / name) if (folder / name).is_dir() else ():
             tasks.setdefault(_task(file.relative_to(folder / name)) or name, []).append(file)
-    if task is None and len(tasks) == 1:
-        return next(iter(tasks.items()))
+    if task is None and len(tasks) <= 1:
+        return next(iter(tasks.items()), None)
     if task in tasks:
         return str(task), tasks[str(task)]
     listed = ", ".join(sorted(tasks)) or "none"

@@ -24,7 +24,7 @@ from palpate.data.hospitals import (
     table_columns,
 )
 from palpate.data.hospitals.databases import Database, is_address
-from palpate.data.hospitals.records import NOTES_ALONE
+from palpate.data.hospitals.options import NOTES_ALONE
 from palpate.data.tables.formats import format_of
 from palpate.errors import CohortError
 
