@@ -136,5 +136,8 @@ def every_kind(options: Chosen, kinds: Sequence[str]) -> tuple[Chosen, tuple[str
     if not options.unsaid("visits"):
         return options, ()
     listed = ", ".join(kind or "none" for kind in kinds[:_SHOWN]) + (", ..." if len(kinds) > _SHOWN else "")
-    said = f"visits=all, because no visit is inpatient (kinds of visits: {listed}): every visit is a case, and any later one is a readmission"
+    said = (
+        f"visits=all, because no visit is inpatient (kinds of visits: {listed}): "
+        "every visit is a case, and any later one is a readmission"
+    )
     return options.model_copy(update={"visits": "all"}), (said,)
