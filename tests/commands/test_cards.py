@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from palpate.commands.cards import read_model_card, write_digest, write_facts, write_model_card
 from palpate.errors import ConfigError, InputError
-from palpate.report.cards.entries import Item, Statement
+from palpate.report.cards.entries import Item, Statement, Unwritten
 from palpate.report.cards.facts import known_facts, read_facts
 from palpate.report.cards.formats import as_chai, as_markdown
 from palpate.report.cards.items import Card
@@ -341,7 +341,7 @@ def test_an_empty_facts_file_is_written_and_changes_nothing(run: Path, tmp_path:
 def test_from_the_command_line(run: Path, tmp_path: Path, capsys: Any, monkeypatch: Any) -> None:
     palpate = CommandLine(capsys, monkeypatch)
     ran = palpate("card", run, "--format", "hti-1", "--model", "m0", "--out", tmp_path / "a.json")
-    assert (ran.code, "31 items" in ran.out) == (0, True)
+    assert (ran.code, "31 source attributes" in ran.out) == (0, True)
     assert palpate("card", run, "--format", "chai").code == 2
 
 
@@ -579,3 +579,41 @@ def test_all_limits_are_on_slides_and_the_first_ones_on_the_page() -> None:
     assert _shown(limits)[-1] == "32 more limits are in the report and the slides."
     assert _shown(limits[:9])[-1] == "1 more limit is in the report and the slides."
     assert _shown(limits[:8]) == list(limits[:8])
+
+
+def _item(name: str, *texts: str, open_keys: int = 0) -> Item:
+    missing = tuple(Unwritten(f"k{k}", "the developer", "what") for k in range(open_keys))
+    return Item(name, "", "", tuple(Statement(text, "results") for text in texts), missing)
+
+
+def test_how_full_a_card_is_reads_as_one_would_say_it() -> None:
+    def said(kind: str, *items: Item) -> str:
+        return Card(kind, "m", {}, items).summary
+
+    full, part, empty = _item("1a", "AUROC 0.8"), _item("1b", "AUROC 0.8", open_keys=2), _item("2", open_keys=1)
+    silent = _item("3", "Not measured: this run has no audit.")
+    assert said("chai", full, full) == "All of its 2 fields are complete."
+    assert said("hti-1", full, part, part, empty) == (
+        "Of its 4 source attributes, 1 is complete, 2 are filled in part and 1 is still to be written."
+    )
+    assert said("tripod-ai", full, part, empty, silent) == (
+        "Of its 4 entries (3 items), 1 is complete, 1 is filled in part, 1 is still to be written "
+        "and 1 was not measured in this run."
+    )
+    assert said("markdown", empty, empty) == "None of its 2 fields is complete: 2 are still to be written."
+    assert said("markdown", part) == "Its only field is not complete: 1 is filled in part."
+
+
+@pytest.mark.parametrize(("kind", "n", "what"), [("chai", 41, "fields"), ("hti-1", 31, "source attributes")])
+def test_the_command_says_how_full_the_card_is(
+    kind: str, n: int, what: str, bare: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    card = read_model_card(bare, kind)
+    full = [item for item in card.items if not item.missing]
+    silent = [item for item in full if all(each.text.startswith("Not measured") for each in item.statements)]
+    empty = [item for item in card.items if item.missing and not item.statements]
+    told = CommandLine(capsys, monkeypatch)("card", bare, "--format", kind, "--out", bare / "card.json").out
+    assert f" its {n} {what}" in told
+    for count in (len(full) - len(silent), len(empty), len(silent)):
+        assert not count or f" {count} " in told
+    assert "--write-facts" in told
