@@ -205,7 +205,9 @@ def read_label_files(files: Sequence[Path]) -> tuple[pl.DataFrame, str]:
         _check_subjects(frame, file)
         _check_times(frame, file, "prediction_time")
         kept = frame.select(
-            pl.col("subject_id").cast(pl.Int64), pl.col("prediction_time").cast(pl.Datetime("us")), *known
+            pl.col("subject_id").cast(pl.Int64),
+            pl.col("prediction_time").cast(pl.Datetime("us")),
+            *(_as_words(frame[name]) for name in known),
         )
         for name in ("subject_id", "prediction_time"):
             if kept[name].null_count():
@@ -220,6 +222,11 @@ def read_label_files(files: Sequence[Path]) -> tuple[pl.DataFrame, str]:
         problem = f"subject {who} has two labels for the prediction time {when}"
         raise CohortError(problem, file=files[0].parent, hint="keep one label for each subject and prediction time")
     return rows.select("subject_id", "prediction_time", pl.col(used).alias("value")), used
+
+
+def _as_words(values: pl.Series) -> pl.Series:
+    """Categories, as some programs write words that repeat, are words."""
+    return values.cast(pl.String) if values.dtype in (pl.Categorical, pl.Enum) else values
 
 
 def read_subject_splits(files: MedsFiles) -> pl.DataFrame | None:
