@@ -202,7 +202,7 @@ class Hospital:
     # --- errors that name the file, the row and the column ----------------------------------------------------------
 
     def _cells(self, table: str, *, numbered: bool = False) -> str:
-        """A query for the needed columns as strings, NULL as none; `numbered` adds the row number in the file, from 1."""
+        """A query for the needed columns as strings, NULL as none; `numbered` adds the number of the row, from 1."""
         verbatim = self._tables[table].verbatim
         cells = []
         for name, column in self._columns[table].items():
