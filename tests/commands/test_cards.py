@@ -24,6 +24,7 @@ from palpate.report.cards.formats import as_chai, as_markdown
 from palpate.report.cards.items import Card
 from palpate.report.cards.measured import Run, about_model, measure
 from palpate.results import AuditResult, estimates_frame
+from palpate.run.directory import RunDirectory
 from tests.data.published import SHARED
 from tests.e2e.command_line import CommandLine
 
@@ -376,7 +377,6 @@ def test_two_pages_and_slides_for_a_committee(
 
 def test_a_digest_without_subgroups_says_so(bare: Path) -> None:
     from palpate.report.committee import digest
-    from palpate.run.directory import RunDirectory
 
     directory = RunDirectory(bare)
     made = digest(directory.read_manifest(), directory.read_results())
@@ -403,9 +403,9 @@ def test_every_panel_of_a_chart_is_drawn() -> None:
     made = digest({}, [AuditResult(audit="performance", estimates=estimates_frame([]), blocks=(chart,))])
     assert [each.title for each in made.pictures] == [f"{title}: {name}" for name in names]
     slides = [s for s in pptx.Presentation(io.BytesIO(as_pptx(made))).slides if title in s.shapes.title.text]
-    assert [s.shapes.title.text for s in slides] == [title, f"{title} (continued)"]
-    assert [sum(shape.shape_type == 13 for shape in slide.shapes) for slide in slides] == [3, 2]
-    assert [shape.text_frame.text for shape in slides[1].shapes if shape.has_text_frame][1] == "label 3"
+    assert [s.shapes.title.text for s in slides] == [title, *[f"{title} (continued)"] * 2]
+    assert [sum(shape.shape_type == 13 for shape in slide.shapes) for slide in slides] == [2, 2, 1]
+    assert [shape.text_frame.text for shape in slides[1].shapes if shape.has_text_frame][1] == "label 2"
     assert [(chart, len(own), left) for chart, own, left in panels_of(made.pictures, 4)] == [(title, 4, 1)]
     page = as_pdf(made)
     assert re.search(rb"/Count 2\b", page)
@@ -467,7 +467,6 @@ def laid_out(slides: Any, room: tuple[int, int]) -> None:
 def test_slides_fit_however_much_there_is_to_tell(run: Path) -> None:
     from palpate.report.committee import Grid, digest
     from palpate.report.committee.slides import as_pptx
-    from palpate.run.directory import RunDirectory
 
     pptx = pytest.importorskip("pptx")
     directory = RunDirectory(run)
@@ -617,3 +616,23 @@ def test_the_command_says_how_full_the_card_is(
     for count in (len(full) - len(silent), len(empty), len(silent)):
         assert not count or f" {count} " in told
     assert "--write-facts" in told
+
+
+def test_names_of_models_are_broken_where_a_reader_would() -> None:
+    from palpate.report.committee.pdf import broken
+
+    assert broken("bert-large-discharge-summaries", 20, len) == "bert-large-\ndischarge-summaries"
+    assert broken("logistic regression", 12, len) == "logistic\nregression"
+    assert broken("vendor", 3, len) == "vendor"
+    assert broken("short-name", 20, len) == "short-name"
+    assert broken("a_b/c.d v2", 4, len) == "a_b/\nc.d\nv2"
+
+
+def test_a_sign_stays_with_its_word(run: Path) -> None:
+    from palpate.report.committee import MARKS, digest, meanings_of
+
+    directory = RunDirectory(run)
+    view = digest(directory.read_manifest(), directory.read_results()).scorecard
+    assert view is not None
+    told = meanings_of(view)
+    assert all(f"{MARKS[name]}\N{NO-BREAK SPACE}{word}" in told for name, word, _ in view.legend)
