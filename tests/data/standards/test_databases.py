@@ -169,6 +169,9 @@ def test_refusals(server: Server, palpate: CommandLine, tmp_path: Path) -> None:
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr.startswith("palpate: the database refused the user or the password; check the address postgresql")
     assert ran.stderr.count("\n") == 1
+    ran = subprocess.run([*command, "--debug"], capture_output=True, text=True, check=False)
+    assert "Traceback" in ran.stderr
+    assert PASSWORD[::-1] not in ran.stderr
     assert "no database of this name" in refused(server.address(base="nothing"), *cdm)
     assert "has no schema 'public' with tables" in refused(server.address())
     assert "the table DEATH is missing; it says who died" in refused(server.address(), *cdm, "--set", "outcome=death")

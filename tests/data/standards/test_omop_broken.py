@@ -9,6 +9,7 @@ import duckdb
 import pytest
 
 from palpate.commands.build import build_cohort
+from palpate.data.hospitals.databases import _refusal, _with_password, _without_password
 from palpate.errors import ConfigError, InputError
 from tests.data.standards.omop_files import Row, Tables, hospital, note, period, person, write
 
@@ -87,6 +88,53 @@ def test_a_server_that_does_not_answer(kind: str, tmp_path: Path, capfd: pytest.
     assert "can't be reached" in refused(f"{kind}://me:secret@nowhere.invalid/base", tmp_path)
     assert "the address can't be read" in refused(f"{kind}://me:secret@host:port/base", tmp_path)
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("address", "plain", "password"),
+    [
+        ("postgresql://me:s3cret@host:5432/base", "postgresql://me@host:5432/base", "s3cret"),
+        ("postgresql://me:p%40ss%2Fword@host/base", "postgresql://me@host/base", "p@ss/word"),
+        ("POSTGRES://me:a@b@host/base?sslmode=require", "postgres://me@host/base?sslmode=require", "a@b"),
+        ("postgresql://me@host/base", "postgresql://me@host/base", "of the environment"),
+        ("postgresql:///base?host=/run", "postgresql:///base?host=/run", "of the environment"),
+        ("postgresql://me:own@one,two:5433/base", "postgresql://me@one,two:5433/base", "own"),
+    ],
+)
+def test_a_password_leaves_the_address(
+    address: str, plain: str, password: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PostgreSQL's driver is told both apart, so that no message of its own can quote the password."""
+    monkeypatch.setenv("PALPATE_DB_PASSWORD", "of the environment")
+    assert _without_password(address) == (plain, password)
+
+
+@pytest.mark.parametrize(
+    ("address", "whole"),
+    [
+        ("mssql://me@host:1433/omop", "mssql://me:p%40ss%2Fword@host:1433/omop"),
+        ("mssql://me:own@host/omop", "mssql://me:own@host/omop"),
+        ("mssql://host/omop?trusted_connection=true", "mssql://host/omop?trusted_connection=true"),
+        ("mssql://DOMAIN%5Cme@host/omop?encrypt=true", "mssql://DOMAIN%5Cme:p%40ss%2Fword@host/omop?encrypt=true"),
+    ],
+)
+def test_an_address_of_sql_server_gets_the_password(address: str, whole: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ConnectorX takes addresses only; one that has a password, or no user, stays as it is."""
+    monkeypatch.setenv("PALPATE_DB_PASSWORD", "p@ss/word")
+    assert _with_password(address) == whole
+
+
+def test_no_words_of_a_driver_are_repeated() -> None:
+    """A driver may quote the address."""
+    for said, told in (
+        ("Login failed for user 'me' with s3cret", "the database refused the user or the password"),
+        ('Cannot open database "omop" requested by the login. mssql://me:s3cret@host', "no database of this name"),
+        ("timed out: mssql://me:s3cret@host", "the server can't be reached"),
+        ("something new: mssql://me:s3cret@host", "the database did not answer the query"),
+    ):
+        message = str(_refusal(said, "mssql"))
+        assert told in message
+        assert "s3cret" not in message
 
 
 def test_missing_tables_and_columns(tmp_path: Path) -> None:
