@@ -189,6 +189,8 @@ def not_unicode(path: Path, layout: FileLayout, *, row: int | None, column: str 
     if layout.encoding is not None:
         problem = f"the bytes are not {layout.encoding.upper()}"
         return CohortError(problem, file=path, row=row, column=column, hint="correct `encoding:`, or leave it out")
+    if not path.name.lower().endswith(".gz") and _begins(path, b"\x1f\x8b"):
+        return CohortError("this is a gzip file", file=path, hint=f"name it {path.name}.gz, or unpack it")
     where = " in the header" if row is None and column is None and cell else ""
     name = looks_like(path)
     escaped = SURROGATE.search(cell)
@@ -198,6 +200,11 @@ def not_unicode(path: Path, layout: FileLayout, *, row: int | None, column: str 
     problem = f"{_NOT_UTF8}{where} but look like {str(name).capitalize()}, in which {byte.hex().upper()} is "
     hint = _encoding_hint(name, layout)
     return CohortError(f"{problem}'{byte.decode(str(name))}'", file=path, row=row, column=column, hint=hint)
+
+
+def _begins(path: Path, sign: bytes) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(sign)) == sign
 
 
 def _encoding_hint(name: str | None, layout: FileLayout) -> str:

@@ -18,12 +18,13 @@ from hypothesis import strategies as st
 
 from palpate.commands.cards import read_model_card, write_digest, write_facts, write_model_card
 from palpate.errors import ConfigError, InputError
-from palpate.report.cards.entries import Item, Statement
+from palpate.report.cards.entries import Item, Statement, Unwritten
 from palpate.report.cards.facts import known_facts, read_facts
 from palpate.report.cards.formats import as_chai, as_markdown
 from palpate.report.cards.items import Card
 from palpate.report.cards.measured import Run, about_model, measure
 from palpate.results import AuditResult, estimates_frame
+from palpate.run.directory import RunDirectory
 from tests.data.published import SHARED
 from tests.e2e.command_line import CommandLine
 
@@ -341,7 +342,7 @@ def test_an_empty_facts_file_is_written_and_changes_nothing(run: Path, tmp_path:
 def test_from_the_command_line(run: Path, tmp_path: Path, capsys: Any, monkeypatch: Any) -> None:
     palpate = CommandLine(capsys, monkeypatch)
     ran = palpate("card", run, "--format", "hti-1", "--model", "m0", "--out", tmp_path / "a.json")
-    assert (ran.code, "31 items" in ran.out) == (0, True)
+    assert (ran.code, "31 source attributes" in ran.out) == (0, True)
     assert palpate("card", run, "--format", "chai").code == 2
 
 
@@ -376,7 +377,6 @@ def test_two_pages_and_slides_for_a_committee(
 
 def test_a_digest_without_subgroups_says_so(bare: Path) -> None:
     from palpate.report.committee import digest
-    from palpate.run.directory import RunDirectory
 
     directory = RunDirectory(bare)
     made = digest(directory.read_manifest(), directory.read_results())
@@ -403,9 +403,9 @@ def test_every_panel_of_a_chart_is_drawn() -> None:
     made = digest({}, [AuditResult(audit="performance", estimates=estimates_frame([]), blocks=(chart,))])
     assert [each.title for each in made.pictures] == [f"{title}: {name}" for name in names]
     slides = [s for s in pptx.Presentation(io.BytesIO(as_pptx(made))).slides if title in s.shapes.title.text]
-    assert [s.shapes.title.text for s in slides] == [title, f"{title} (continued)"]
-    assert [sum(shape.shape_type == 13 for shape in slide.shapes) for slide in slides] == [3, 2]
-    assert [shape.text_frame.text for shape in slides[1].shapes if shape.has_text_frame][1] == "label 3"
+    assert [s.shapes.title.text for s in slides] == [title, *[f"{title} (continued)"] * 2]
+    assert [sum(shape.shape_type == 13 for shape in slide.shapes) for slide in slides] == [2, 2, 1]
+    assert [shape.text_frame.text for shape in slides[1].shapes if shape.has_text_frame][1] == "label 2"
     assert [(chart, len(own), left) for chart, own, left in panels_of(made.pictures, 4)] == [(title, 4, 1)]
     page = as_pdf(made)
     assert re.search(rb"/Count 2\b", page)
@@ -467,7 +467,6 @@ def laid_out(slides: Any, room: tuple[int, int]) -> None:
 def test_slides_fit_however_much_there_is_to_tell(run: Path) -> None:
     from palpate.report.committee import Grid, digest
     from palpate.report.committee.slides import as_pptx
-    from palpate.run.directory import RunDirectory
 
     pptx = pytest.importorskip("pptx")
     directory = RunDirectory(run)
@@ -579,3 +578,61 @@ def test_all_limits_are_on_slides_and_the_first_ones_on_the_page() -> None:
     assert _shown(limits)[-1] == "32 more limits are in the report and the slides."
     assert _shown(limits[:9])[-1] == "1 more limit is in the report and the slides."
     assert _shown(limits[:8]) == list(limits[:8])
+
+
+def _item(name: str, *texts: str, open_keys: int = 0) -> Item:
+    missing = tuple(Unwritten(f"k{k}", "the developer", "what") for k in range(open_keys))
+    return Item(name, "", "", tuple(Statement(text, "results") for text in texts), missing)
+
+
+def test_how_full_a_card_is_reads_as_one_would_say_it() -> None:
+    def said(kind: str, *items: Item) -> str:
+        return Card(kind, "m", {}, items).summary
+
+    full, part, empty = _item("1a", "AUROC 0.8"), _item("1b", "AUROC 0.8", open_keys=2), _item("2", open_keys=1)
+    silent = _item("3", "Not measured: this run has no audit.")
+    assert said("chai", full, full) == "All of its 2 fields are complete."
+    assert said("hti-1", full, part, part, empty) == (
+        "Of its 4 source attributes, 1 is complete, 2 are filled in part and 1 is still to be written."
+    )
+    assert said("tripod-ai", full, part, empty, silent) == (
+        "Of its 4 entries (3 items), 1 is complete, 1 is filled in part, 1 is still to be written "
+        "and 1 was not measured in this run."
+    )
+    assert said("markdown", empty, empty) == "None of its 2 fields is complete: 2 are still to be written."
+    assert said("markdown", part) == "Its only field is not complete: 1 is filled in part."
+
+
+@pytest.mark.parametrize(("kind", "n", "what"), [("chai", 41, "fields"), ("hti-1", 31, "source attributes")])
+def test_the_command_says_how_full_the_card_is(
+    kind: str, n: int, what: str, bare: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    card = read_model_card(bare, kind)
+    full = [item for item in card.items if not item.missing]
+    silent = [item for item in full if all(each.text.startswith("Not measured") for each in item.statements)]
+    empty = [item for item in card.items if item.missing and not item.statements]
+    told = CommandLine(capsys, monkeypatch)("card", bare, "--format", kind, "--out", bare / "card.json").out
+    assert f" its {n} {what}" in told
+    for count in (len(full) - len(silent), len(empty), len(silent)):
+        assert not count or f" {count} " in told
+    assert "--write-facts" in told
+
+
+def test_names_of_models_are_broken_where_a_reader_would() -> None:
+    from palpate.report.committee.pdf import broken
+
+    assert broken("bert-large-discharge-summaries", 20, len) == "bert-large-\ndischarge-summaries"
+    assert broken("logistic regression", 12, len) == "logistic\nregression"
+    assert broken("vendor", 3, len) == "vendor"
+    assert broken("short-name", 20, len) == "short-name"
+    assert broken("a_b/c.d v2", 4, len) == "a_b/\nc.d\nv2"
+
+
+def test_a_sign_stays_with_its_word(run: Path) -> None:
+    from palpate.report.committee import MARKS, digest, meanings_of
+
+    directory = RunDirectory(run)
+    view = digest(directory.read_manifest(), directory.read_results()).scorecard
+    assert view is not None
+    told = meanings_of(view)
+    assert all(f"{MARKS[name]}\N{NO-BREAK SPACE}{word}" in told for name, word, _ in view.legend)

@@ -80,7 +80,8 @@ class Cohort:
         listed = [f"{name} {int(n):,}" for name, n in zip(self.labels[:5], positive, strict=False)]
         more = f" and {len(self.labels) - 5:,} more" if len(self.labels) > 5 else ""
         named = f"; attributes: {', '.join(self.attributes)}" if self.attributes else ""
-        return f"<cohort {', '.join(self.names)}: {', '.join(parts)}; with {', '.join(listed)}{more}{named}>"
+        labelled = f"with {', '.join(listed)}{more}" if self.labels else "no labels"
+        return f"<cohort {', '.join(self.names)}: {', '.join(parts)}; {labelled}{named}>"
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(repr(self))}</pre>"

@@ -110,6 +110,10 @@ def cohort(
     for name, beside in table_files(built, file).items():
         line = f"{name.capitalize()}: [bold]{escape(str(beside))}[/bold], {built.tables[name].height:,} rows"
         out.print(line, soft_wrap=True)
+    for fact in built.cohort.facts:
+        out.print(f"• {escape(fact)}", soft_wrap=True)
+    for said in built.assumed:
+        err.print(f"assumed: {escape(said)}", soft_wrap=True)
 
 
 @app.command(epilog=EXIT_CODES)

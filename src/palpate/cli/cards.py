@@ -43,6 +43,6 @@ def card(
         out.print(f"Facts to fill in: [bold]{escape(str(template))}[/bold]", soft_wrap=True)
         return
     written = write_model_card(run, kind, file, model=model, facts=facts)
-    left = written.n_items - written.n_complete
-    rest = f"; {left:,} have something that a person must write" if left else ""
-    out.print(f"Card: [bold]{escape(str(written.file))}[/bold], {written.n_items:,} items{rest}", soft_wrap=True)
+    out.print(f"Card: [bold]{escape(str(written.file))}[/bold]. {written.summary}", soft_wrap=True)
+    if facts is None and written.n_complete < written.n_items:
+        out.print("What only people know: `--write-facts facts.yaml` asks for it, and `--facts facts.yaml` adds it.")

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import pytest
 
-from palpate.data.cohorts.omop import build_omop
+from palpate.data.cohorts.omop import OmopOptions, build_omop
 from tests.data.standards.omop_files import COLUMNS, hospital, write
 from tests.e2e.command_line import CommandLine
 
@@ -169,6 +169,9 @@ def test_refusals(server: Server, palpate: CommandLine, tmp_path: Path) -> None:
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr.startswith("palpate: the database refused the user or the password; check the address postgresql")
     assert ran.stderr.count("\n") == 1
+    ran = subprocess.run([*command, "--debug"], capture_output=True, text=True, check=False)
+    assert "Traceback" in ran.stderr
+    assert PASSWORD[::-1] not in ran.stderr
     assert "no database of this name" in refused(server.address(base="nothing"), *cdm)
     assert "has no schema 'public' with tables" in refused(server.address())
     assert "the table DEATH is missing; it says who died" in refused(server.address(), *cdm, "--set", "outcome=death")
@@ -209,3 +212,45 @@ def _refuse_all(listening: socket.socket) -> int:
             caller.settimeout(1)
             caller.recv(4096)
             caller.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+
+def test_writes_meanwhile_do_not_tear_the_cohort(server: Server, tmp_path: Path) -> None:
+    """All tables are of the moment at which the first was read: the others are emptied and filled anew meanwhile."""
+    expected = build_omop(server.folder)
+    place = binaries()
+    told: list[str] = []
+
+    def write_meanwhile(text: str) -> None:
+        told.append(text)
+        if text == "copying visit_occurrence":
+            script = (
+                "DELETE FROM cdm.visit_occurrence; DELETE FROM cdm.note; "
+                "INSERT INTO cdm.note (note_id, person_id, note_date, note_text) VALUES (1, 1, '2030-01-02', 'torn')"
+            )
+            psql = [str(place / "psql"), "-q", "-v", "ON_ERROR_STOP=1", server.address(), "-c", script]  # type: ignore[operator]
+            subprocess.run(psql, check=True, capture_output=True)
+
+    kept = _rows(server, "note"), _rows(server, "visit_occurrence")
+    try:
+        built = build_omop(server.address(), options=OmopOptions(database_schema="cdm"), progress=write_meanwhile)
+    finally:
+        _restore(server, kept)
+    assert told.index("copying visit_occurrence") < told.index("copying note")
+    assert built.cohort.cases.drop("cohort").equals(expected.cohort.cases.drop("cohort"))
+
+
+def _rows(server: Server, table: str) -> tuple[str, str]:
+    """A table as PostgreSQL's own text."""
+    place = binaries()
+    assert place is not None
+    ask = [place / "psql", "-q", server.address(), "-c", f"COPY cdm.{table} TO STDOUT"]
+    return table, subprocess.run(ask, check=True, capture_output=True, text=True).stdout
+
+
+def _restore(server: Server, kept: tuple[tuple[str, str], ...]) -> None:
+    place = binaries()
+    assert place is not None
+    for table, text in kept:
+        script = f"DELETE FROM cdm.{table};\nCOPY cdm.{table} FROM STDIN;\n{text}\\.\n"
+        psql = [place / "psql", "-q", "-v", "ON_ERROR_STOP=1", server.address()]
+        subprocess.run(psql, input=script, text=True, check=True, capture_output=True)

@@ -309,7 +309,10 @@ def test_damaged_and_empty_folders(tmp_path: Path) -> None:
     (folder / "a.ndjson.gz").write_bytes(gzip.compress(b'{"eventId": "kickoff"}\n'))
     assert "no file has a resource that palpate reads" in refused(folder)
     notes = write(tmp_path / "notes", [document("d1", 1, when(0), "e1")])
-    assert "the files have no Encounter; export this type too; notes alone need labels: `--set" in refused(notes)
+    assert (
+        "the files have no Encounter; export this type too; notes alone are cases with `--set cases=notes"
+        in refused(notes, cases="visits")
+    )
     bundle = {"resourceType": "Bundle", "entry": [{"resource": patient(1)}]}
     assert "all.ndjson, row 1: the line is a Bundle; write one" in refused(write(tmp_path / "bundle", [bundle]))
     (tmp_path / "bundle" / "all.ndjson").write_text(json.dumps(bundle, indent=1))

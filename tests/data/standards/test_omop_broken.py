@@ -9,6 +9,7 @@ import duckdb
 import pytest
 
 from palpate.commands.build import build_cohort
+from palpate.data.hospitals.databases import _refusal, _with_password, _without_password
 from palpate.errors import ConfigError, InputError
 from tests.data.standards.omop_files import Row, Tables, hospital, note, period, person, write
 
@@ -89,6 +90,53 @@ def test_a_server_that_does_not_answer(kind: str, tmp_path: Path, capfd: pytest.
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.parametrize(
+    ("address", "plain", "password"),
+    [
+        ("postgresql://me:s3cret@host:5432/base", "postgresql://me@host:5432/base", "s3cret"),
+        ("postgresql://me:p%40ss%2Fword@host/base", "postgresql://me@host/base", "p@ss/word"),
+        ("POSTGRES://me:a@b@host/base?sslmode=require", "postgres://me@host/base?sslmode=require", "a@b"),
+        ("postgresql://me@host/base", "postgresql://me@host/base", "of the environment"),
+        ("postgresql:///base?host=/run", "postgresql:///base?host=/run", "of the environment"),
+        ("postgresql://me:own@one,two:5433/base", "postgresql://me@one,two:5433/base", "own"),
+    ],
+)
+def test_a_password_leaves_the_address(
+    address: str, plain: str, password: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PostgreSQL's driver is told both apart, so that no message of its own can quote the password."""
+    monkeypatch.setenv("PALPATE_DB_PASSWORD", "of the environment")
+    assert _without_password(address) == (plain, password)
+
+
+@pytest.mark.parametrize(
+    ("address", "whole"),
+    [
+        ("mssql://me@host:1433/omop", "mssql://me:p%40ss%2Fword@host:1433/omop"),
+        ("mssql://me:own@host/omop", "mssql://me:own@host/omop"),
+        ("mssql://host/omop?trusted_connection=true", "mssql://host/omop?trusted_connection=true"),
+        ("mssql://DOMAIN%5Cme@host/omop?encrypt=true", "mssql://DOMAIN%5Cme:p%40ss%2Fword@host/omop?encrypt=true"),
+    ],
+)
+def test_an_address_of_sql_server_gets_the_password(address: str, whole: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ConnectorX takes addresses only; one that has a password, or no user, stays as it is."""
+    monkeypatch.setenv("PALPATE_DB_PASSWORD", "p@ss/word")
+    assert _with_password(address) == whole
+
+
+def test_no_words_of_a_driver_are_repeated() -> None:
+    """A driver may quote the address."""
+    for said, told in (
+        ("Login failed for user 'me' with s3cret", "the database refused the user or the password"),
+        ('Cannot open database "omop" requested by the login. mssql://me:s3cret@host', "no database of this name"),
+        ("timed out: mssql://me:s3cret@host", "the server can't be reached"),
+        ("something new: mssql://me:s3cret@host", "the database did not answer the query"),
+    ):
+        message = str(_refusal(said, "mssql"))
+        assert told in message
+        assert "s3cret" not in message
+
+
 def test_missing_tables_and_columns(tmp_path: Path) -> None:
     folder = write(tmp_path / "omop", hospital())
     message = refused(folder, tmp_path, "outcome=death")
@@ -96,9 +144,11 @@ def test_missing_tables_and_columns(tmp_path: Path) -> None:
     text = (folder / "NOTE.csv").read_text()
     (folder / "NOTE.csv").write_text(text.replace("note_text", "note_texts", 1))
     assert "NOTE.csv, column 'note_text': column not found" in refused(folder, tmp_path)
-    message = refused(folder / "NOTE.csv", tmp_path)
+    message = refused(folder / "NOTE.csv", tmp_path, "cases=visits")
     assert "the table VISIT_OCCURRENCE is missing" in message
-    assert "notes alone need labels: `--set cases=notes --set outcome=file --set labels=FILE`" in message
+    assert "notes alone are cases with `--set cases=notes --set outcome=none`, or with labels: `--set labels=FILE`" in (
+        message
+    )
     assert "folder or file not found" in refused(tmp_path / "no", tmp_path)
     (tmp_path / "no.duckdb").write_text("nothing")
     assert "this is not a DuckDB file" in refused(tmp_path / "no.duckdb", tmp_path)
@@ -107,8 +157,34 @@ def test_missing_tables_and_columns(tmp_path: Path) -> None:
 def test_a_cohort_without_cases_says_where_they_went(tmp_path: Path) -> None:
     tables = hospital()
     tables["NOTE"] = [note(1, 1, 6, 1), note(2, 2, 6, 3)]
-    message = refused(write(tmp_path / "omop", tables), tmp_path)
+    message = refused(write(tmp_path / "omop", tables), tmp_path, "text=require")
     assert "no cases are left after the step 'cases with a note'" in message
+    built = build_cohort("omop", tmp_path / "omop", tmp_path / "c.parquet")
+    assert not built.cohort.has_text
+    assert "text=leave, because no case has a note by its index" in built.assumed[-1]
+    assert "grace_hours" in built.assumed[-1]
+
+
+def test_an_empty_table_of_observation_periods_is_no_table(tmp_path: Path) -> None:
+    """All cases would be in no period; the data end with the last visit instead, and this is said."""
+    without = build_cohort("omop", write(tmp_path / "a", hospital()), tmp_path / "a.parquet")
+    empty = build_cohort(
+        "omop", write(tmp_path / "b", {**hospital(), "OBSERVATION_PERIOD": []}), tmp_path / "b.parquet"
+    )
+    assert without.cohort.cases["case_id"].to_list() == empty.cohort.cases["case_id"].to_list()
+    assert "because OBSERVATION_PERIOD is missing" in without.assumed[0]
+    assert "because OBSERVATION_PERIOD has no rows" in empty.assumed[0]
+    day = without.assumed[0].partition("everyone on ")[2][:10]
+    assert day == max(str(row["visit_start_date"]) for row in hospital()["VISIT_OCCURRENCE"])
+
+
+def test_labels_and_conditions_say_what_the_outcome_is(tmp_path: Path) -> None:
+    folder = write(tmp_path / "omop", hospital())
+    (tmp_path / "labels.csv").write_text("visit_occurrence_id,fell\n1,1\n2,0\n")
+    built = build_cohort(
+        "omop", folder, tmp_path / "c.parquet", overrides=[f"labels={tmp_path / 'labels.csv'}", "index=start"]
+    )
+    assert built.cohort.labels == ("fell",)
 
 
 def test_persons_of_notes_that_nobody_knows(tmp_path: Path) -> None:

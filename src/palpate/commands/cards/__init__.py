@@ -21,6 +21,8 @@ class WrittenCard(NamedTuple):
     file: Path
     n_items: int
     n_complete: int
+    summary: str
+    """The same as a sentence."""
 
 
 def read_model_card(run: Path, kind: str, *, model: str | None = None, facts: Path | None = None) -> Card:
@@ -72,7 +74,7 @@ def write_model_card(
         endings = ", ".join(ending for of, ending in WRITERS if of == kind)
         raise ConfigError(f"a {kind} card is not written as '{file.suffix}'", file=file, hint=f"end it in {endings}")
     write_atomically(file, write(card))
-    return WrittenCard(file, len(card.items), card.n_filled)
+    return WrittenCard(file, len(card.items), card.n_filled, card.summary)
 
 
 def write_facts(file: Path) -> None:

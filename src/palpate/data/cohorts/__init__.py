@@ -64,6 +64,14 @@ class BuiltCohort(NamedTuple):
     flow: tuple[FlowStep, ...]
     tables: Mapping[str, pl.DataFrame] = {}
     """Further tables of the cohort by name, such as its evidence; written beside it as STEM.NAME.parquet."""
+    assumed: tuple[str, ...] = ()
+    """What was assumed where the user said nothing, as sentences; they are in the flow too."""
+
+    def assuming(self, *what: str) -> BuiltCohort:
+        """The same cohort, with what was assumed to build it."""
+        n_cases, n_patients = len(self.cohort), self.cohort.n_patients
+        steps = [FlowStep(f"assumed: {each}", n_cases, n_patients) for each in what]
+        return self._replace(assumed=(*self.assumed, *what), flow=(*self.flow, *steps))
 
     @property
     def splits(self) -> pl.DataFrame:

@@ -46,6 +46,8 @@ _FILES = {
     "no labels": ("films with labels", "not in the table of labels"),
     "uncertain": ("uncertain labels: {uncertain}", "a label is uncertain"),
 }
+_OF_LABELS = ("no labels", "uncertain")
+_NO_LABELS = "the cohort has no labels, because no table of labels was named; labels=FILE names one"
 
 
 def _listed(value: object) -> object:
@@ -82,25 +84,33 @@ def build_dicom(
     source: Path, *, options: DicomOptions | None = None, name: str = "dicom", progress: Announce | None = None
 ) -> BuiltCohort:
     """Build a cohort from the DICOM files in a folder and below it."""
-    if options is None or options.labels is None:
-        raise CohortError("films need a table of labels", file=source, hint="add --set labels=labels.csv")
+    options = options or DicomOptions()
+    if options.labels is None and (options.columns or options.key):
+        raise CohortError("`columns` and `key` are of a table", file=source, hint="name it with --set labels=FILE")
     say = progress or (lambda _: None)
-    table = _read_labels(options.labels, options)
+    table = None if options.labels is None else _read_labels(options.labels, options)
     say(f"reading headers in {source.name}")
     films = _with_paths(pl.DataFrame(list(read_films(source)), schema=_SCHEMA, orient="row"), source)
-    films, labels = _labelled(films, table, options)
+    films = _chosen(films, options)
+    labels: tuple[str, ...] = ()
+    if table is not None:
+        films, labels = _labelled(films, table, options)
     flow = [FlowStep("files", films.height, films["subject_id"].drop_nulls().n_unique())]
     said = {**options.model_dump(), "modalities": ", ".join(options.modalities)}
-    flow += flow_steps(films, {key: (text.format(**said), why) for key, (text, why) in _FILES.items()})
+    steps = {key: step for key, step in _FILES.items() if labels or key not in _OF_LABELS}
+    flow += flow_steps(films, {key: (text.format(**said), why) for key, (text, why) in steps.items()})
     refuse_empty(flow, source)
     frame = _cases(films.filter(pl.col("dropped").is_null()), labels, options)
     if options.per == "study":
         flow.append(FlowStep("one case per study", frame.height, frame["patient_id"].n_unique()))
-    any_positive = frame.select(pl.any_horizontal(*(pl.col(label) == 1 for label in labels))).to_series()
+    any_positive = pl.Series([any(row) for row in frame.select(labels).iter_rows()], dtype=pl.Boolean)
+    if not labels:
+        any_positive = pl.repeat(False, frame.height, eager=True)
     frame, step = split_cases(frame, any_positive, ratios=options.ratios, seed=options.seed, file=options.splits)
     kept = [column for column in ATTRIBUTES if frame[column].null_count() < frame.height]
     frame = frame.drop([column for column in ATTRIBUTES if column not in kept])
-    return BuiltCohort(Cohort.from_frame(frame, labels=labels, name=name, attributes=kept), (*flow, step))
+    built = BuiltCohort(Cohort.from_frame(frame, labels=labels, name=name, attributes=kept), (*flow, step))
+    return built if labels else built.assuming(_NO_LABELS)
 
 
 _SCHEMA: Mapping[str, pl.DataType | type[pl.DataType]] = {
@@ -146,6 +156,18 @@ def _labelled(films: pl.DataFrame, table: pl.DataFrame, options: DicomOptions) -
     )
     known = table.with_columns(key=_names(table[column], field)).filter(filled).select("key", *labels)
     uncertain = pl.any_horizontal(*(pl.col(label) == -1 for label in labels))
+    reasons = (
+        pl.when(pl.col("dropped").is_not_null()).then("dropped")
+        .when(pl.col(labels[0]).is_null()).then(pl.lit("no labels"))
+        .when(pl.lit(options.uncertain == "ignore") & uncertain).then(pl.lit("uncertain"))
+    )  # fmt: skip
+    joined = films.with_columns(key=_named(films, field)).join(known, on="key", how="left", maintain_order="left")
+    means = pl.col(labels).replace(-1, 1 if options.uncertain == "ones" else 0)
+    return joined.with_columns(dropped=reasons).with_columns(means), labels
+
+
+def _chosen(films: pl.DataFrame, options: DicomOptions) -> pl.DataFrame:
+    """The films, and why those of other kinds and views than wanted are dropped."""
     kinds = [kind.upper() for kind in options.modalities]
     film = pl.col("modality").str.to_uppercase().is_in(kinds) | pl.col("modality").is_null() | pl.lit("ALL" in kinds)
     frontal = pl.col("view").str.to_uppercase().is_in(["PA", "AP"]).fill_null(False)
@@ -153,12 +175,8 @@ def _labelled(films: pl.DataFrame, table: pl.DataFrame, options: DicomOptions) -
         pl.when(pl.col("dropped").is_not_null()).then("dropped")
         .when(~film).then(pl.lit("modality"))
         .when(pl.lit(options.views == "frontal") & ~frontal).then(pl.lit("view"))
-        .when(pl.col(labels[0]).is_null()).then(pl.lit("no labels"))
-        .when(pl.lit(options.uncertain == "ignore") & uncertain).then(pl.lit("uncertain"))
     )  # fmt: skip
-    joined = films.with_columns(key=_named(films, field)).join(known, on="key", how="left", maintain_order="left")
-    means = pl.col(labels).replace(-1, 1 if options.uncertain == "ones" else 0)
-    return joined.with_columns(dropped=reasons).with_columns(means), labels
+    return films.with_columns(dropped=reasons)
 
 
 def _named(films: pl.DataFrame, field: str) -> pl.Series:

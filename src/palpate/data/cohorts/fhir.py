@@ -19,7 +19,8 @@ from palpate.data.cohorts import BuiltCohort, FlowStep, flow_steps
 from palpate.data.hospitals import Announce, Hospital, in_memory
 from palpate.data.hospitals.fhir import Line, Staging, find_files, read_resources, resources
 from palpate.data.hospitals.fhir.attachments import text_of
-from palpate.data.hospitals.records import NOTES_ALONE, Names, RecordOptions, Records, build_cases, pattern
+from palpate.data.hospitals.options import NOTES_ALONE, Names, RecordOptions, every_kind, notes_alone
+from palpate.data.hospitals.records import Records, build_cases, pattern
 from palpate.errors import CohortError
 
 INPATIENT = ("IMP", "ACUTE", "NONAC", "INPATIENT")
@@ -66,6 +67,7 @@ def build_fhir(
 ) -> BuiltCohort:
     """Build a cohort from a folder of NDJSON files, gzipped or not."""
     chosen = options or FhirOptions()
+    assumed: tuple[str, ...] = ()
     unknown = next((each for each in chosen.resources if each not in DOCUMENTS), None)
     if unknown is not None:
         raise CohortError(f"'{unknown}' holds no notes", hint=f"`resources` are {' and '.join(DOCUMENTS)}")
@@ -74,9 +76,12 @@ def build_fhir(
         hospital = Hospital(connection, source, progress, scratch)
         staging = Staging(hospital, resources.SCHEMAS)
         others = _stage(staging, files, chosen, hospital.progress)
+        if staging.n_rows["documents"] and not staging.n_rows["encounters"]:
+            chosen, assumed = notes_alone(chosen)
         _need(staging, source, chosen)
         staging.open()
         hospital.run("moments")
+        chosen, every = _kinds(hospital, chosen)
         kinds = {"inpatient": INPATIENT, "all": ()}.get(str(chosen.visits), tuple(chosen.visits))
         settings = {"superseded": chosen.superseded, "parts": chosen.parts, "cases": chosen.cases}
         hospital.run("fhir", {"visit_kinds": [kind.upper() for kind in kinds], **settings})
@@ -86,11 +91,22 @@ def build_fhir(
         steps = {key: step for key, step in _NOTE_STEPS.items() if key != "version" or chosen.cases == "notes"}
         records = Records(source, staging.n_rows["patients"] > 0, False, steps, "encounters", tuple(facts))
         records = records._replace(start=_encounters(hospital), first_notes=_notes(hospital), others=_others(hospital))
-        records = records._replace(has_spans=True, has_versions=True)
+        records = records._replace(has_spans=True, has_versions=True, assumed=(*assumed, *every))
         if chosen.observations:
             measure = partial(_measure, same_day=chosen.keeps_same_day)
             records = records._replace(prepare=measure, attributes=_attributes(hospital))
         return _with_touched(hospital, build_cases(hospital, records, chosen, name))
+
+
+def _kinds(hospital: Hospital, options: FhirOptions) -> tuple[FhirOptions, tuple[str, ...]]:
+    """Encounters of every kind, if none is inpatient and nobody has said which ones; and what that assumes."""
+    found = hospital.frame(
+        "SELECT upper(kind) AS kind, count(*) AS n FROM staged_encounters "
+        "WHERE status NOT IN ('entered-in-error', 'cancelled', 'planned') GROUP BY ALL ORDER BY n DESC, kind"
+    )
+    if options.cases == "notes" or not found.height or found["kind"].is_in(INPATIENT).any():
+        return options, ()
+    return every_kind(options, found["kind"].to_list())
 
 
 def _notes(hospital: Hospital) -> tuple[FlowStep, ...]:

@@ -7,6 +7,7 @@ chosen codes that have a `text_value`; attributes are age (MEDS_BIRTH) and codes
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -27,12 +28,18 @@ from palpate.data.hospitals.meds import (
     read_label_files,
     read_subject_splits,
 )
-from palpate.data.hospitals.records import Joined, Names, join_texts, pattern
+from palpate.data.hospitals.options import Names
+from palpate.data.hospitals.records import Joined, join_texts, pattern
 from palpate.errors import CohortError
 
 NOTES = ("NOTE", "NOTE//*", "NOTES//*", "CLINICAL_NOTE//*")
 NAMES = {"SEX": "gender"}
 """What headings are called as attributes, if not by their own name."""
+_TIMES = "times have no time zone and are compared as they are; the prediction time is included"
+_NO_LABELS = (
+    "each subject is a case at the time of the last event, and the cohort has no labels, because the data set has no "
+    "folder task_labels; labels=FOLDER names one elsewhere"
+)
 
 
 class MedsOptions(BaseModel):
@@ -72,39 +79,65 @@ def build_meds(
     """Build a cohort from a folder with a MEDS data set."""
     chosen = options or MedsOptions()
     files = find_meds(source)
-    task, label_files = find_labels(source, chosen.labels, chosen.task)
-    rows, column = read_label_files(label_files)
+    found = find_labels(source, chosen.labels, chosen.task)
+    read = None if found is None else read_label_files(found[1])
     with in_memory() as (connection, scratch):
         hospital = Hospital(connection, source, progress, scratch)
         hospital.progress(f"checking {len(files.shards)} shards")
         n_events = check_shards(files.shards)
-        frame, labels, flow = _labelled(rows, column, task, chosen, label_files[0].parent)
         open_events(hospital, files)
+        if found is None or read is None:
+            first, frame, labels, flow = _unlabelled(hospital, n_events, source)
+        else:
+            frame, labels, flow = _labelled(*read, found[0], chosen, found[1][0].parent)
+            told = f"labels of {found[0]} ({n_events:,} events in the shards)"
+            first = FlowStep(told, read[0].height, read[0]["subject_id"].n_unique())
         _stage(hospital, frame, chosen)
         frame, flow = _known(hospital, frame, flow, source)
         joined, noted = _notes(hospital, chosen, source)
         if joined is not None:
-            whole = frame.join(joined.texts, on="case_id", maintain_order="left")
-            reason = "no note by the prediction time"
-            flow.append(_step("labels with a note", whole, frame.height - whole.height, reason))
-            refuse_empty(flow, source)
-            frame = whole
+            frame = _with_texts(frame, joined, flow, source)
         frame, attributes, several = _with_attributes(hospital, frame)
-    frame, step = _with_splits(frame, labels[0], chosen, files)
+    frame, step = _with_splits(frame, labels, chosen, files)
     cohort = Cohort.from_frame(frame, labels=labels, name=name, attributes=attributes)
     last = [_step(f"positive for {each}: {int(frame[each].sum()):,}", frame) for each in labels]
-    start = FlowStep(
-        f"labels of {task} ({n_events:,} events in the shards)", rows.height, rows["subject_id"].n_unique()
+    kept = frame["case_id"].to_list()
+    tables = {} if joined is None else {"notes": joined.notes.filter(pl.col("case_id").is_in(kept))}
+    built = BuiltCohort(
+        replace(cohort, facts=(*cohort.facts, _TIMES)), (*noted, first, *flow, *several, step, *last), tables
     )
-    tables = (
-        {} if joined is None else {"notes": joined.notes.filter(pl.col("case_id").is_in(frame["case_id"].to_list()))}
+    return built if labels else built.assuming(_NO_LABELS)
+
+
+def _unlabelled(
+    hospital: Hospital, n_events: int, source: Path
+) -> tuple[FlowStep, pl.DataFrame, tuple[str, ...], list[FlowStep]]:
+    """The cases of a data set without labels: each subject at the time of the last event."""
+    rows = hospital.frame(
+        "SELECT subject_id, max(time) AS prediction_time FROM events GROUP BY subject_id ORDER BY subject_id"
     )
-    facts = (*cohort.facts, "times have no time zone and are compared as they are; the prediction time is included")
-    return BuiltCohort(
-        Cohort(cohort.cases, cohort.labels, cohort.y, cohort.attributes, facts),
-        (*noted, start, *flow, *several, step, *last),
-        tables,
+    first = FlowStep(f"subjects ({n_events:,} events in the shards)", rows.height, rows.height)
+    frame = _identified(rows.drop_nulls())
+    flow = [_step("subjects with a time", frame, rows.height - frame.height, "no event has a time")]
+    refuse_empty(flow, source)
+    return first, frame, (), flow
+
+
+def _identified(rows: pl.DataFrame) -> pl.DataFrame:
+    """The columns that say which case it is, from `subject_id` and `prediction_time`."""
+    return rows.select(
+        prediction_ids(rows["subject_id"], rows["prediction_time"]).alias("case_id"),
+        pl.col("subject_id").cast(pl.String).alias("patient_id"),
+        pl.col("prediction_time").alias("time"),
+        "subject_id",
     )
+
+
+def _with_texts(frame: pl.DataFrame, joined: Joined, flow: list[FlowStep], source: Path) -> pl.DataFrame:
+    whole = frame.join(joined.texts, on="case_id", maintain_order="left")
+    flow.append(_step("cases with a note", whole, frame.height - whole.height, "no note by the prediction time"))
+    refuse_empty(flow, source)
+    return whole
 
 
 def _step(name: str, frame: pl.DataFrame, dropped: int = 0, reason: str = "") -> FlowStep:
@@ -116,12 +149,7 @@ def _labelled(
 ) -> tuple[pl.DataFrame, tuple[str, ...], list[FlowStep]]:
     """The cases with their labels, sorted by subject and time; categories become a label each."""
     known = rows.drop_nulls("value").sort("subject_id", "prediction_time")
-    frame = known.select(
-        prediction_ids(known["subject_id"], known["prediction_time"]).alias("case_id"),
-        pl.col("subject_id").cast(pl.String).alias("patient_id"),
-        pl.col("prediction_time").alias("time"),
-        "subject_id",
-    )
+    frame = _identified(known)
     flow = [_step("labels with a value", frame, rows.height - frame.height, f"{column} is empty")]
     refuse_empty(flow, place)
     value = known["value"]
@@ -254,11 +282,11 @@ def _numbers(frame: pl.DataFrame, names: list[str]) -> list[pl.Series]:
 
 
 def _with_splits(
-    frame: pl.DataFrame, label: str, options: MedsOptions, files: MedsFiles
+    frame: pl.DataFrame, labels: tuple[str, ...], options: MedsOptions, files: MedsFiles
 ) -> tuple[pl.DataFrame, FlowStep]:
     own = read_subject_splits(files) if options.split == "dataset" and options.splits is None else None
     if own is None:
-        positive = frame[label] == 1
+        positive = frame[labels[0]] == 1 if labels else pl.repeat(False, frame.height, eager=True)
         return split_cases(frame, positive, ratios=options.ratios, seed=options.seed, file=options.splits)
     saved = own.select(pl.col("subject_id").cast(pl.String).alias("patient_id"), "split")
     kept = frame.join(saved, on="patient_id", maintain_order="left")

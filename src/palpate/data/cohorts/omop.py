@@ -29,7 +29,8 @@ from palpate.data.hospitals.omop import (
     open_omop,
     shown,
 )
-from palpate.data.hospitals.records import Names, RecordOptions, Records, build_cases, listed, pattern
+from palpate.data.hospitals.options import Names, RecordOptions, every_kind, listed, notes_alone
+from palpate.data.hospitals.records import Records, build_cases, pattern
 from palpate.errors import CohortError
 
 Concepts = Annotated[tuple[int, ...], BeforeValidator(listed)]
@@ -75,7 +76,10 @@ def build_omop(
     chosen = options or OmopOptions()
     concepts = _concepts(chosen.conditions)
     with open_omop(source, schema=chosen.database_schema, dates=chosen.dates, progress=progress) as hospital:
-        records = _stage(hospital, source, chosen, concepts)
+        chosen, assumed = notes_alone(chosen) if hospital.present == {NOTE.name} else (chosen, ())
+        _need(hospital, source, chosen)
+        chosen, records = _stage(hospital, source, chosen, concepts)
+        records = records._replace(assumed=(*assumed, *records.assumed))
         built = build_cases(hospital, records, chosen, name)
         evident = chosen.evidence or concepts
         if not evident or "notes" not in built.tables or NOTE_NLP.name not in hospital.present:
@@ -90,18 +94,24 @@ def _concepts(conditions: tuple[str, ...]) -> tuple[int, ...]:
         raise CohortError("`conditions` of OMOP are concept ids", hint="write them like 316139,4229440") from None
 
 
-def _stage(hospital: OmopHospital, source: Source, options: OmopOptions, concepts: tuple[int, ...]) -> Records:
-    """Open the tables and make those that `build_cases` needs."""
-    if options.cases == "visits" or options.outcome == "readmission":
-        need_table(hospital, VISIT, source, "it says which visits there were")
-    if options.cases == "notes" or options.text == "require":
-        need_table(hospital, NOTE, source, "it has the texts")
-    if options.outcome == "death":
-        need_table(hospital, DEATH, source, "it says who died")
-    if options.outcome == "condition":
-        need_table(hospital, CONDITION, source, "it says who has the condition")
-    if options.descendants:
-        need_table(hospital, ANCESTOR, source, "it says which concepts descend from another")
+def _need(hospital: OmopHospital, source: Source, options: OmopOptions) -> None:
+    """Refuse a source without the tables that the options need."""
+    needed = (
+        (VISIT, options.cases == "visits" or options.outcome == "readmission", "it says which visits there were"),
+        (NOTE, options.cases == "notes" or options.text == "require", "it has the texts"),
+        (DEATH, options.outcome == "death", "it says who died"),
+        (CONDITION, options.outcome == "condition", "it says who has the condition"),
+        (ANCESTOR, options.descendants, "it says which concepts descend from another"),
+    )
+    for table, asked, why in needed:
+        if asked:
+            need_table(hospital, table, source, why)
+
+
+def _stage(
+    hospital: OmopHospital, source: Source, options: OmopOptions, concepts: tuple[int, ...]
+) -> tuple[OmopOptions, Records]:
+    """Open the tables and make those that `build_cases` needs; with the options that fit them."""
     hospital.progress("reading tables")
     wanted = {
         NOTE: options.text != "leave" or options.cases == "notes",
@@ -113,6 +123,7 @@ def _stage(hospital: OmopHospital, source: Source, options: OmopOptions, concept
     there = {table.name: hospital.supply(table, wanted=wanted.get(table, True)) for table in tables}
     if there[PERIOD.name]:
         _check_periods(hospital, merge=options.observation == "merge")
+    options, assumed = _kinds(hospital, options)
     kinds = {"inpatient": INPATIENT, "all": ()}.get(str(options.visits), ())
     if not isinstance(options.visits, str):
         kinds = _concepts(options.visits)
@@ -120,11 +131,44 @@ def _stage(hospital: OmopHospital, source: Source, options: OmopOptions, concept
     more = {"titles": pattern(options.titles), "concepts": list(concepts), "descendants": options.descendants}
     more["race"] = options.race
     hospital.run("omop", {**settings, **more})
-    zoned, astray, shifted = _refuse_mixed_zones(hospital)
+    facts = _facts(hospital)
     if options.outcome == "condition" and not hospital.frame("SELECT count(*) AS n FROM conditions").item():
         problem = f"nobody has one of the conditions {', '.join(options.conditions)}"
         hint = "check the concept ids, or add their descendants with `--set descendants=true`"
         raise CohortError(problem, file=hospital.source(CONDITION.name), column="condition_concept_id", hint=hint)
+    periods = bool(hospital.frame("SELECT count(*) AS n FROM observed").item())
+    records = Records(shown(source), there[PERSON.name], periods, _NOTE_STEPS, "rows of VISIT_OCCURRENCE", facts)
+    unbounded = () if periods or not options.follows else _data_end(hospital, there=there[PERIOD.name])
+    return options, records._replace(assumed=(*assumed, *unbounded))
+
+
+def _kinds(hospital: OmopHospital, options: OmopOptions) -> tuple[OmopOptions, tuple[str, ...]]:
+    """Visits of every kind, if none is inpatient and nobody has said which ones; and what that assumes."""
+    if options.cases == "notes":
+        return options, ()
+    found = hospital.frame(
+        "SELECT as_id(visit_concept_id, 'visit_occurrence', 'visit_concept_id') AS kind, count(*) AS n "
+        "FROM visit_occurrence GROUP BY ALL ORDER BY n DESC, kind"
+    )["kind"]
+    if not len(found) or found.is_in(INPATIENT).any():
+        return options, ()
+    return every_kind(options, [str(kind) for kind in found])
+
+
+def _data_end(hospital: OmopHospital, *, there: bool) -> tuple[str, ...]:
+    """That the data end for everyone alike, where nothing says who was observed when."""
+    visit, note = (
+        hospital.frame(f"SELECT max({when}.day)::VARCHAR AS day FROM {table}").item()
+        for table, when in (("visits", "began"), ("notes", "written"))
+    )
+    last = f"{visit}, when the last visit begins" if visit else f"{note}, when the last note was written"
+    why = "has no rows" if there else "is missing"
+    return (f"the data end for everyone on {last}, because OBSERVATION_PERIOD {why}",)
+
+
+def _facts(hospital: OmopHospital) -> tuple[str, ...]:
+    """What a reader of the cohort should know: which tables there are, and how times were compared."""
+    zoned, astray, shifted = _refuse_mixed_zones(hospital)
     facts = [] if hospital.notes is None else [f"the notes are in {hospital.notes.name}, which has NOTE's columns"]
     absent = [name.upper() for name in ("person", "death", "observation_period") if name not in hospital.present]
     facts += [f"there is no table {', '.join(absent)}"] if absent else []
@@ -132,8 +176,7 @@ def _stage(hospital: OmopHospital, source: Source, options: OmopOptions, concept
     facts += ["times have offsets from UTC and are compared in UTC"] if zoned else []
     facts += [f"{astray:,} times were of another day than their dates; the dates are used"] if astray else []
     facts += [f"{shifted:,} {_SHIFTED}"] if shifted else []
-    periods = there[PERIOD.name] and options.observation != "ignore"
-    return Records(shown(source), there[PERSON.name], periods, _NOTE_STEPS, "rows of VISIT_OCCURRENCE", tuple(facts))
+    return tuple(facts)
 
 
 def _refuse_mixed_zones(hospital: OmopHospital) -> tuple[bool, int, int]:

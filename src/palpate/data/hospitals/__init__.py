@@ -202,12 +202,12 @@ class Hospital:
     # --- errors that name the file, the row and the column ----------------------------------------------------------
 
     def _cells(self, table: str, *, numbered: bool = False) -> str:
-        """A query for the needed columns as strings; `numbered` adds the row number in the file, from 1."""
+        """A query for the needed columns as strings, NULL as none; `numbered` adds the number of the row, from 1."""
         verbatim = self._tables[table].verbatim
         cells = []
         for name, column in self._columns[table].items():
-            cell = f'"{column}"::VARCHAR'
-            cells.append(f"nullif({cell if name in verbatim else f'trim({cell})'}, '') AS {name}")
+            form = "nullif({}, '')" if name in verbatim else "nullif(nullif(trim({}), 'NULL'), '')"
+            cells.append(form.format(f'"{column}"::VARCHAR') + f" AS {name}")
         missing = [name for name in self._tables[table].optional if name not in self._columns[table]]
         cells += [f"NULL::VARCHAR AS {name}" for name in missing]
         number = ["row_number() OVER () AS file_row"] if numbered else []
@@ -330,7 +330,7 @@ def table_columns(file: Path) -> tuple[str, ...]:
 
 def sql_name(column: str) -> str:
     """A column's name in SQL."""
-    return column.lower().replace(" ", "_")
+    return column.strip().lower().replace(" ", "_")
 
 
 def _places(folder: Path, table: SourceTable) -> list[Path]:

@@ -53,8 +53,11 @@ def _parquet(folder: Path) -> list[Path]:
     return sorted(file for file in folder.rglob("*") if file.name.lower().endswith(".parquet") and file.is_file())
 
 
-def find_labels(folder: Path, labels: Path | None, task: str | None) -> tuple[str, list[Path]]:
-    """A task's name and its label files: those of `labels`, or of a task in the data set's own folder."""
+def find_labels(folder: Path, labels: Path | None, task: str | None) -> tuple[str, list[Path]] | None:
+    """A task's name and its label files: those of `labels`, or of a task in the data set's own folder.
+
+    None if there are none, and none were asked for.
+    """
     if labels is not None:
         place = labels if labels.exists() else folder / labels
         files = [place] if place.is_file() else _parquet(place) if place.is_dir() else []
@@ -67,8 +70,8 @@ def find_labels(folder: Path, labels: Path | None, task: str | None) -> tuple[st
     for name in LABEL_FOLDERS:
         for file in _parquet(folder / name) if (folder / name).is_dir() else ():
             tasks.setdefault(_task(file.relative_to(folder / name)) or name, []).append(file)
-    if task is None and len(tasks) == 1:
-        return next(iter(tasks.items()))
+    if task is None and len(tasks) <= 1:
+        return next(iter(tasks.items()), None)
     if task in tasks:
         return str(task), tasks[str(task)]
     listed = ", ".join(sorted(tasks)) or "none"
@@ -202,7 +205,9 @@ def read_label_files(files: Sequence[Path]) -> tuple[pl.DataFrame, str]:
         _check_subjects(frame, file)
         _check_times(frame, file, "prediction_time")
         kept = frame.select(
-            pl.col("subject_id").cast(pl.Int64), pl.col("prediction_time").cast(pl.Datetime("us")), *known
+            pl.col("subject_id").cast(pl.Int64),
+            pl.col("prediction_time").cast(pl.Datetime("us")),
+            *(_as_words(frame[name]) for name in known),
         )
         for name in ("subject_id", "prediction_time"):
             if kept[name].null_count():
@@ -217,6 +222,11 @@ def read_label_files(files: Sequence[Path]) -> tuple[pl.DataFrame, str]:
         problem = f"subject {who} has two labels for the prediction time {when}"
         raise CohortError(problem, file=files[0].parent, hint="keep one label for each subject and prediction time")
     return rows.select("subject_id", "prediction_time", pl.col(used).alias("value")), used
+
+
+def _as_words(values: pl.Series) -> pl.Series:
+    """Categories, as some programs write words that repeat, are words."""
+    return values.cast(pl.String) if values.dtype in (pl.Categorical, pl.Enum) else values
 
 
 def read_subject_splits(files: MedsFiles) -> pl.DataFrame | None:

@@ -7,7 +7,7 @@ is missing counts as empty, and the cohort's facts say so.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -24,7 +24,7 @@ from palpate.data.hospitals import (
     table_columns,
 )
 from palpate.data.hospitals.databases import Database, is_address
-from palpate.data.hospitals.records import NOTES_ALONE
+from palpate.data.hospitals.options import NOTES_ALONE
 from palpate.data.tables.formats import format_of
 from palpate.errors import CohortError
 
@@ -108,7 +108,7 @@ def open_omop(
     if folder is None and isinstance(source, Path) and not source.is_file():
         hint = "give a folder with the tables, a DuckDB file, or an address such as postgresql://user@host/database"
         raise CohortError("folder or file not found", file=source, hint=hint)
-    with in_memory() as (connection, scratch):
+    with in_memory() as (connection, scratch), ExitStack() as opened:
         hospital = OmopHospital(connection, folder or Path(), progress, scratch)
         if folder is not None:
             _open_scans(hospital, _parts(folder))
@@ -116,6 +116,7 @@ def open_omop(
             _find_notes(hospital, folder)
         elif is_address(str(source)):
             hospital.database = Database(hospital, str(source), schema)
+            opened.callback(hospital.database.close)
             hospital.present = hospital.database.names & {table.name for table in TABLES}
         elif is_table(Path(source)):
             _open_scans(hospital, {})

@@ -9,111 +9,30 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import polars as pl
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from palpate.cases.cohort import Cohort
 from palpate.cases.columns import ColumnCheck
 from palpate.cases.labels import label_matrix
 from palpate.data.cohorts import BuiltCohort, FlowStep, flow_steps, normal_gender, refuse_empty, split_cases
-from palpate.data.cohorts.splits import VOCABULARY_RATIOS, Ratios
 from palpate.data.hospitals import Hospital
+from palpate.data.hospitals.options import RecordOptions
 from palpate.data.tables.formats import format_of
 from palpate.errors import CohortError
 from palpate.privacy import hides
 
 NOTE_MARK = "\n\n===== NEXT NOTE =====\n\n"
 """The separator between two notes of a case; it belongs to neither."""
-NOTES_ALONE = "notes alone need labels: `--set cases=notes --set outcome=file --set labels=FILE`"
 ATTRIBUTES = ("age", "gender", "race", "ethnicity")
 NOTES = {**dict.fromkeys(("case_id", "note_id", "category"), pl.String()), "start": pl.Int64(), "end": pl.Int64()}
 _BLOCK = 2**24
 """How many characters of notes are joined at a time."""
 _NO_NOTE = "no note by the index (see `grace_hours`)"
-
-
-def listed(value: object) -> object:
-    """One value, or several with commas, as on the command line, is a list."""
-    if isinstance(value, str):
-        return tuple(part.strip() for part in value.split(",") if part.strip())
-    return (value,) if isinstance(value, int) else value
-
-
-Names = Annotated[tuple[Annotated[str, BeforeValidator(str)], ...], BeforeValidator(listed)]
-
-
-class RecordOptions(BaseModel):
-    """Which visits or notes are cases, when the model is asked, and what it is to predict."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    cases: Literal["visits", "notes"] = "visits"
-    """One case for each visit, with its notes; or one for each note, at the time of the note."""
-    outcome: Literal["readmission", "death", "condition", "file"] = "readmission"
-    """What happens within `days` after the index: another visit begins, the patient dies, one of `conditions` is
-    recorded; or `file`: the labels are in the file `labels`."""
-    days: int = Field(default=30, ge=1)
-    """How long after the index the outcome may happen."""
-    conditions: Names = ()
-    """What counts as the condition: concept ids in OMOP, codes in FHIR (`I50*`, `http://snomed.info/sct|84114007`)."""
-    labels: Path | None = None
-    """A table with `case_id` (or `visit_occurrence_id`, `encounter_id`, `note_id`) and labels in columns of 0 and 1."""
-    label: str | None = None
-    """The label's name; default: the outcome's."""
-    index: Literal["end", "start"] = "end"
-    """The moment of prediction: the end or the start of the visit."""
-    visits: Annotated[Literal["inpatient", "all"] | Names, Field(union_mode="left_to_right")] = "inpatient"
-    """Visits that are cases and readmissions: inpatient ones, all, or a list of visit concepts or encounter classes."""
-    people: Literal["known", "any"] = "known"
-    """Whether patients must be in the table of patients, if there is one."""
-    gap_hours: float = Field(default=0.0, ge=0, allow_inf_nan=False)
-    """A visit that begins sooner after the index is its continuation, not a readmission."""
-    deaths: Literal["drop", "keep"] = "drop"
-    """Visits whose patient was dead by the index."""
-    prevalent: Literal["drop", "keep"] = "drop"
-    """Cases whose patient already had the condition by the index."""
-    min_age: float = Field(default=0.0, ge=0, allow_inf_nan=False)
-    """In years at the index; cases whose age is unknown are left out if it is above 0."""
-    observation: Literal["respect", "merge", "ignore"] = "respect"
-    """The index must be in an observation period, and `days` after it too; `merge`: overlapping periods are merged
-    instead of refused. Without periods, the data end with the last visit that begins."""
-    incomplete: Literal["drop", "keep"] = "drop"
-    """Cases that are observed for less than `days`: all are dropped, or those with the outcome are kept."""
-    text: Literal["auto", "require", "leave"] = "auto"
-    """Whether cases need notes: `auto`, if there are any; `leave`: the cohort has no text."""
-    which: Literal["all", "first", "last"] = "all"
-    """Of several notes of a case: all of them in order of time, or one."""
-    same_day: Literal["auto", "keep", "drop"] = "auto"
-    """Notes of the day of the index, where the time of day is unknown: `auto` keeps them at the end of a visit only."""
-    grace_hours: float = Field(default=0.0, ge=0, allow_inf_nan=False)
-    """Notes written so long after the index still count as written at it, such as discharge summaries."""
-    window_days: int = Field(default=1, ge=0)
-    """A note without a visit may be so many days older than the visit to which it is joined."""
-    ratios: Ratios = VOCABULARY_RATIOS
-    """Training, validation and test patients."""
-    seed: int = 0
-    """The same seed gives the same split."""
-    splits: Path | None = None
-    """A saved split (`patient_id`, `split`) to use instead of drawing one."""
-
-    @model_validator(mode="after")
-    def _fit_together(self) -> RecordOptions:
-        if self.outcome == "readmission" and self.cases == "visits" and self.index == "start":
-            raise ValueError("a readmission follows the end of a visit: use index=end")
-        if (self.outcome == "condition") != bool(self.conditions):
-            raise ValueError("give `conditions` with outcome=condition, and only then")
-        if (self.outcome == "file") != (self.labels is not None):
-            raise ValueError("give `labels` with outcome=file, and only then")
-        return self
-
-    @property
-    def keeps_same_day(self) -> bool:
-        """Whether notes of the index's day count where the time of day is unknown."""
-        return self.same_day == "keep" or (self.same_day == "auto" and (self.index == "end" or self.cases == "notes"))
 
 
 class Records(NamedTuple):
@@ -141,6 +60,8 @@ class Records(NamedTuple):
     has_versions: bool = False
     """Whether notes may be replaced by newer ones."""
     prepare: Callable[[Hospital, tuple[str, ...]], None] = lambda _hospital, _attributes: None
+    assumed: tuple[str, ...] = ()
+    """What the reader has assumed, where the user said nothing."""
 
 
 @hides("texts", "notes")
@@ -160,14 +81,13 @@ def pattern(globs: Sequence[str]) -> str | None:
 def build_cases(hospital: Hospital, records: Records, options: RecordOptions, name: str) -> BuiltCohort:
     """The cohort from staged tables, with its flow, its notes and its split."""
     hospital.progress("finding outcomes")
-    settings = options.model_dump()
-    follow = options.observation != "ignore" and options.outcome != "file"
-    settings |= {
+    settings = options.model_dump() | {
         "has_people": records.has_people and options.people == "known",
         "has_periods": records.has_periods,
-        "follow": follow,
+        "follow": options.follows,
     }
     hospital.run("record_cases", settings)
+    options, records = _knowable(hospital, options, records)
     rows = hospital.frame("SELECT person_id AS subject_id, dropped FROM labelled")
     start = () if options.cases == "notes" else records.start
     first = FlowStep(options.cases if options.cases == "notes" else records.visits, rows.height, _count(rows))
@@ -178,6 +98,7 @@ def build_cases(hospital: Hospital, records: Records, options: RecordOptions, na
     hospital.run("record_notes", {**settings, "same_day": options.keeps_same_day})
     screening = _note_flow(hospital, records, options)
     records.prepare(hospital, records.attributes)
+    options, records = _written(hospital, options, records)
     frame = _cases(hospital, records)
     joined = _texts(hospital, records, options)
     tables: dict[str, pl.DataFrame] = {}
@@ -191,6 +112,32 @@ def build_cases(hospital: Hospital, records: Records, options: RecordOptions, na
     return _assemble(frame, (*records.others, *screening, *flow), labels, records, options, name, tables)
 
 
+def _knowable(hospital: Hospital, options: RecordOptions, records: Records) -> tuple[RecordOptions, Records]:
+    """Cases without labels, if no case at all is observed for long enough and nobody has asked for the outcome."""
+    left = hospital.frame("SELECT dropped, count(*) AS n FROM labelled GROUP BY dropped")
+    why = dict(left.iter_rows())
+    if None in why or "follow-up" not in why or not options.unsaid("outcome", "observation", "incomplete", "days"):
+        return options, records
+    hospital.connection.execute("UPDATE labelled SET dropped = NULL WHERE dropped = 'follow-up'")
+    said = (
+        f"outcome=none, because no case is observed for {options.days} days after its index: the cohort has no labels; "
+        f"observation=ignore takes what is known as the outcome"
+    )
+    return options.model_copy(update={"outcome": "none"}), records._replace(assumed=(*records.assumed, said))
+
+
+def _written(hospital: Hospital, options: RecordOptions, records: Records) -> tuple[RecordOptions, Records]:
+    """A cohort without text, if no case has a note by its index and nobody has said that it needs one."""
+    if options.cases == "notes" or not options.unsaid("text") or hospital.frame("SELECT * FROM parts LIMIT 1").height:
+        return options, records
+    n = hospital.frame("SELECT count(*) AS n FROM notes").item()
+    late = hospital.frame("SELECT count(*) AS n FROM screened WHERE dropped = 'late'").item()
+    why = "no case has a note by its index" if n else "there are no notes"
+    hint = "; grace_hours=HOURS admits notes that were written later" if late else ""
+    said = f"text=leave, because {why}: the cohort has no text{hint}"
+    return options.model_copy(update={"text": "leave"}), records._replace(assumed=(*records.assumed, said))
+
+
 def _assemble(
     frame: pl.DataFrame,
     flow: tuple[FlowStep, ...],
@@ -200,9 +147,8 @@ def _assemble(
     name: str,
     tables: Mapping[str, pl.DataFrame],
 ) -> BuiltCohort:
-    frame, step = split_cases(
-        frame, frame[labels[0]] == 1, ratios=options.ratios, seed=options.seed, file=options.splits
-    )
+    positive = frame[labels[0]] == 1 if labels else pl.repeat(False, frame.height, eager=True)
+    frame, step = split_cases(frame, positive, ratios=options.ratios, seed=options.seed, file=options.splits)
     last = [
         FlowStep(f"positive for {label}: {n:,} ({n / frame.height:.1%})", step.n_cases, step.n_patients)
         for label in labels
@@ -212,10 +158,8 @@ def _assemble(
     attributes = [each for each in (*ATTRIBUTES, *records.attributes) if each not in empty]
     cohort = Cohort.from_frame(frame.drop(empty), labels=labels, name=name, attributes=attributes)
     told = {name: table.filter(pl.col("case_id").is_in(frame["case_id"].to_list())) for name, table in tables.items()}
-    facts = (*cohort.facts, *records.facts)
-    return BuiltCohort(
-        Cohort(cohort.cases, cohort.labels, cohort.y, cohort.attributes, facts), (*flow, step, *last), told
-    )
+    whole = replace(cohort, facts=(*cohort.facts, *records.facts))
+    return BuiltCohort(whole, (*flow, step, *last), told).assuming(*records.assumed)
 
 
 def _count(rows: pl.DataFrame) -> int:
@@ -226,7 +170,7 @@ def _case_steps(options: RecordOptions, records: Records) -> dict[str, tuple[str
     """The steps of `record_cases.sql` that can drop a case, in its order: names, and reasons for dropping it."""
     kinds = options.visits if isinstance(options.visits, str) else ", ".join(options.visits)
     days, end = options.days, options.index
-    by_visit, follow = options.cases == "visits", options.outcome != "file" and options.observation != "ignore"
+    by_visit, follow = options.cases == "visits", options.follows
     steps = {
         "kind": (
             by_visit,
@@ -361,6 +305,8 @@ def _with_texts(frame: pl.DataFrame, texts: pl.DataFrame) -> tuple[pl.DataFrame,
 
 def _with_labels(frame: pl.DataFrame, options: RecordOptions) -> tuple[pl.DataFrame, tuple[str, ...], FlowStep | None]:
     """The frame with its labels: the outcome, or what a file says."""
+    if options.outcome == "none":
+        return frame.drop("outcome"), (), None
     if options.labels is None:
         label = options.label or options.outcome
         return frame.rename({"outcome": label}), (label,), None

@@ -321,13 +321,14 @@ def _present(name: str, columns: Sequence[str], file: Path, prefix: str = "") ->
 
 
 def write_cohort(cohort: Cohort, path: Path) -> None:
-    """Write one cohort as Parquet, so that `read_cohort` with the same name returns it unchanged."""
+    """Write one cohort as Parquet, so that `read_cohort` with the same name returns it unchanged.
+
+    One without labels is written too, for those who have them elsewhere; it is read when it has columns of labels.
+    """
     if not path.name.lower().endswith(".parquet"):
         raise CohortError("a cohort is written as Parquet", file=path, hint="give a file name that ends in .parquet")
-    if len(cohort.names) != 1 or not cohort.labels:
-        raise CohortError(
-            "a file holds one cohort with its labels", file=path, hint="write each cohort to a file of its own"
-        )
+    if len(cohort.names) != 1:
+        raise CohortError("a file holds one cohort", file=path, hint="write each cohort to a file of its own")
     known = {"cohort", "case_id", "patient_id", *READ, *cohort.attributes}
     stray = [column for column in cohort.cases.columns if column not in known]
     if stray:

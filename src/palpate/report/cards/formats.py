@@ -141,7 +141,7 @@ def as_markdown(card: Card) -> str:
         "",
         card.run,
         "",
-        f"*{LEGEND}* {card.n_filled} of {len(card.items)} items are complete.",
+        f"*{LEGEND}* {card.summary}",
         "",
     ]
     section = ""
@@ -198,7 +198,7 @@ def as_docx(card: Card) -> bytes:
         page.left_margin = page.right_margin = page.top_margin = page.bottom_margin = docx.shared.Inches(_MARGIN)
     document.add_heading(card.title, 0)
     document.add_paragraph(card.run)
-    document.add_paragraph(f"{LEGEND} {card.n_filled} of {len(card.items)} items are complete.")
+    document.add_paragraph(f"{LEGEND} {card.summary}")
     for section, items in _sections(card.items):
         document.add_heading(section, 1)
         _docx_table(docx, document, items)

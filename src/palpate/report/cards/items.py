@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -22,6 +23,10 @@ LEGEND = (
 
 
 _MEASURED = ("KeyMetrics/", "Warnings/")
+_NOUNS = {"hti-1": ("source attribute", "source attributes"), "tripod-ai": ("entry", "entries")}
+_FIELDS = ("field", "fields")
+_SILENT = "Not measured"
+"""How a statement begins that says what the run has no number for."""
 
 
 class Card(NamedTuple):
@@ -43,11 +48,48 @@ class Card(NamedTuple):
         return sum(not item.missing for item in self.items)
 
     @property
+    def summary(self) -> str:
+        """How many items are complete, and what the others lack, as a sentence."""
+        n = len(self.items)
+        full = [item for item in self.items if not item.missing]
+        silent = sum(all(each.text.startswith(_SILENT) for each in item.statements) for item in full)
+        empty = sum(bool(item.missing) and not item.statements for item in self.items)
+        rest = [
+            _counted(n - len(full) - empty, "{is} filled in part"),
+            _counted(empty, "{is} still to be written"),
+            _counted(silent, "{was} not measured in this run"),
+        ]
+        complete = len(full) - silent
+        one, several = _NOUNS.get(self.kind, _FIELDS)
+        if complete == n:
+            return f"Its only {one} is complete." if n == 1 else f"All of its {n:,} {several} are complete."
+        if not complete:
+            whole = f"Its only {one} is not complete" if n == 1 else f"None of its {n:,} {several} is complete"
+            return f"{whole}: {_listed(rest)}."
+        numbers = {_NUMBER.match(item.name)[0] for item in self.items if _NUMBER.match(item.name)}  # type: ignore[index]
+        of = f" ({len(numbers):,} items)" if self.kind == "tripod-ai" else ""
+        return f"Of its {n:,} {several}{of}, {_listed([_counted(complete, '{is} complete'), *rest])}."
+
+    @property
     def run(self) -> str:
         """Which run it is of."""
         made = self.manifest
         title = made.get("title") or "untitled"
         return f"{title}, run {made.get('id')}, {made.get('created')}, palpate {made.get('palpate')}"
+
+
+_NUMBER = re.compile(r"\d+")
+
+
+def _counted(n: int, what: str) -> str:
+    """`1 is complete`, `2 are complete`; nothing of none."""
+    verbs = {"is": "is" if n == 1 else "are", "was": "was" if n == 1 else "were"}
+    return f"{n:,} {what.format(**verbs)}" if n else ""
+
+
+def _listed(parts: Sequence[str]) -> str:
+    said = [part for part in parts if part]
+    return " and ".join([", ".join(said[:-1]), said[-1]]) if len(said) > 1 else said[0]
 
 
 @cache

@@ -29,6 +29,7 @@ VERDICT_COLOURS = {
     "unsettled": "var(--neutral)",
     "acceptable": "var(--good)",
 }
+TIE = "\N{NO-BREAK SPACE}"
 MARKS = {"concern": "■", "caution": "▲", "unsettled": "?", "acceptable": "●"}
 """Beside the word, so that a copy without colours says the same."""
 NO_ANSWERS = "No audit of this run answers a question of the scorecard."
@@ -127,6 +128,11 @@ def panels_of(pictures: Iterable[Picture], most: int) -> list[tuple[str, list[Pi
 def more_of(n: int, what: str) -> str:
     """How many are not shown: `1 more row is`, `3 more rows are`."""
     return f"1 more {what} is" if n == 1 else f"{n:,} more {what}s are"
+
+
+def meanings_of(view: ScorecardView) -> str:
+    """What the verdicts mean; a sign and its word stay on one line."""
+    return "; ".join(f"{MARKS[name]}{TIE}{word}: {means}" for name, word, means in view.legend)
 
 
 def scorecard_cells(scorecard: ScorecardView) -> list[list[tuple[str, str]]]:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from palpate.registry import optional
 from palpate.report.committee import (
-    MARKS,
     NO_ANSWERS,
     NO_LIMITS,
+    TIE,
     VERDICT_COLOURS,
     Digest,
     Grid,
+    meanings_of,
     more_of,
     panels_of,
     scorecard_cells,
@@ -28,6 +30,8 @@ _PAGE, _LINE, _LIMIT_LINE = 10.3, 0.14, 125
 _MOST_PANELS, _MOST_LIMITS = 12, 8
 _HEADING = 0.4
 """Inches of a heading, and of the space around it."""
+_BROAD, _QUESTION, _CELL_PADDING = 7.0, 2.0, 6
+"""Inches of a table, how much wider a question is than an answer, and points beside the text of a cell."""
 _NO_CHARTS = "The run has none of the charts that belong here."
 
 
@@ -76,6 +80,16 @@ def _tallest(pictures: Iterable[Picture]) -> float:
     return max(heights)
 
 
+def broken(name: str, width: float, measure: Callable[[str], float]) -> str:
+    """A name in lines of at most this width: broken at blanks, then after hyphens and the like, never inside a part."""
+    lines = [""]
+    for part in re.findall(r"[^\s_/.-]*[\s_/.-]+|[^\s_/.-]+", name):
+        if lines[-1] and measure(lines[-1] + part.rstrip()) > width:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(line.strip() for line in lines)
+
+
 class _Pages:
     """reportlab's flowables in palpate's type and colours."""
 
@@ -98,6 +112,11 @@ class _Pages:
         safe = f'<font color="{plain_colour(colour)}">{safe}</font>' if colour else safe
         return self._platypus.Paragraph(safe, style or self._style)
 
+    def _width(self, text: str) -> float:
+        """Points of a text in small letters."""
+        metrics: Any = optional("reportlab.pdfbase.pdfmetrics", extra="cards", needed_for="the committee's PDF")
+        return float(metrics.stringWidth(text, self.small.fontName, self.small.fontSize))
+
     def head(self, digest: Digest) -> list[Any]:
         lines = [self.text(digest.title, self._title), self.text(digest.run, self.small)]
         return [*lines, self.text("; ".join(digest.cohorts), self.small)]
@@ -105,20 +124,19 @@ class _Pages:
     def scorecard(self, view: ScorecardView | None) -> list[Any]:
         if view is None:
             return [self.text(NO_ANSWERS)]
-        head = [
-            self.text(""),
-            *(self.text(f"{head.name}\n{head.metric} {head.number}", self.small) for head in view.heads),
-        ]
+        share = _BROAD / (_QUESTION + len(view.heads)) * self._units.inch - 2 * _CELL_PADDING
+        names = [broken(head.name, share, self._width) for head in view.heads]
+        told = [f"{name}\n{head.metric} {head.number}" for name, head in zip(names, view.heads, strict=True)]
+        head = [self.text(""), *(self.text(each, self.small) for each in told)]
         rows = [
             [self.text(text, self.small, VERDICT_COLOURS.get(verdict, "")) for text, verdict in row]
             for row in scorecard_cells(view)
         ]
-        meanings = "; ".join(f"{MARKS[name]} {word}: {means}" for name, word, means in view.legend)
         return [
             self.text("What is known", self._heading),
             *([self.text(view.choice)] if view.choice else []),
-            self._table([head, *rows], first=2.0),
-            self.text(meanings, self.small),
+            self._table([head, *rows], first=_QUESTION),
+            self.text(meanings_of(view), self.small),
         ]
 
     def grid(self, grid: Grid) -> list[Any]:
@@ -127,7 +145,7 @@ class _Pages:
         return [self.text(grid.title, self._heading), self._table(rows, first=1.6), *more]
 
     def _table(self, rows: list[list[Any]], *, first: float) -> Any:
-        width = 7.0 * self._units.inch
+        width = _BROAD * self._units.inch
         share = width / (first + len(rows[0]) - 1)
         table = self._platypus.Table(rows, colWidths=[first * share, *([share] * (len(rows[0]) - 1))], repeatRows=1)
         line = self._colours.HexColor(plain_colour("var(--rule)"))
@@ -165,7 +183,7 @@ class _Pages:
         return self._platypus.Image(io.BytesIO(picture.png), width=width, height=width * picture.height / picture.width)
 
     def _legend(self, picture: Picture) -> Any:
-        marks = " ".join(f'<font color="{colour}">■</font> {_escaped(text)}' for colour, text in picture.legend[:8])
+        marks = " ".join(f'<font color="{colour}">■</font>{TIE}{_escaped(text)}' for colour, text in picture.legend[:8])
         return self._platypus.Paragraph(marks, self.small)
 
     def limits(self, limits: Iterable[str]) -> list[Any]:

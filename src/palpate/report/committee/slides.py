@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 
 from palpate.registry import optional
 from palpate.report.committee import (
-    MARKS,
     NO_ANSWERS,
     NO_LIMITS,
+    TIE,
     VERDICT_COLOURS,
     Digest,
+    meanings_of,
     more_of,
     panels_of,
     scorecard_cells,
@@ -23,8 +24,8 @@ _WIDE, _HIGH, _EDGE = 13.333, 7.5, 0.5
 """Inches of a slide of 16:9, and of what stays empty around it."""
 _TOP, _BOTTOM = 1.15, 6.75
 """Between which inches the content of a slide is: above is its title, below what explains it."""
-_PANELS, _TALL_PANELS, _TALL = 3, 2, 1.0
-"""On a slide: how many, how many tall ones, and what is tall."""
+_PANELS = 2
+"""On a slide: of three, the letters are too small to be read from a distance, and half of the slide is empty."""
 _BROADEST = 9.0
 """Inches of a picture, so that the letters of a small one are not larger than its title."""
 _PER_INCH, _LINE, _PADDING = 120.0, 1.3, 0.1
@@ -56,9 +57,8 @@ def as_pptx(digest: Digest) -> bytes:
         below = f"{more_of(grid.left_out, 'row')} in the report." if grid.left_out else ""
         _tables(show, (grid.title, grid.title), [grid.head, *rows], first=1.3, below=below)
     for title, panels, _ in panels_of(digest.pictures, len(digest.pictures)):
-        most = _TALL_PANELS if any(each.height > _TALL * each.width for each in panels) else _PANELS
-        for start in range(0, len(panels), most):
-            _picture_slide(show, f"{title} (continued)" if start else title, panels[start : start + most])
+        for start in range(0, len(panels), _PANELS):
+            _picture_slide(show, f"{title} (continued)" if start else title, panels[start : start + _PANELS])
     _limits(show, [f"• {each}" for each in digest.limits] or [NO_LIMITS])
     out = io.BytesIO()
     show.save(out)
@@ -75,10 +75,8 @@ def _answer(show: Any, digest: Digest) -> None:
         return
     head = ["", *(f"{each.name}\n{each.metric} {each.number}" for each in view.heads)]
     rows = [[(text, VERDICT_COLOURS.get(verdict, "")) for text, verdict in row] for row in scorecard_cells(view)]
-    meanings = "; ".join(f"{MARKS[name]} {word}: {means}" for name, word, means in view.legend)
-    _tables(
-        show, (digest.title, "What is known"), [head, *rows], first=2.0, below=f"{meanings}\n{made}", lead=view.choice
-    )
+    below = f"{meanings_of(view)}\n{made}"
+    _tables(show, (digest.title, "What is known"), [head, *rows], first=2.0, below=below, lead=view.choice)
 
 
 def _limits(show: Any, told: Sequence[str]) -> None:
@@ -207,7 +205,7 @@ def _legend_runs(paragraph: Any, picture: Picture) -> None:
 
     for colour, text in picture.legend[:8]:
         mark, words = paragraph.add_run(), paragraph.add_run()
-        mark.text, words.text = "■ ", f"{text}   "
+        mark.text, words.text = f"■{TIE}", f"{text}   "
         mark.font.color.rgb = _rgb(colour)
         mark.font.size = words.font.size = Pt(14)
 

@@ -28,7 +28,10 @@ _BATCH = 5_000
 _KINDS = (bool, int, float, date)
 """What a cell can be that is no text."""
 _ONE_PER_LINE = "write one resource per line, as a bulk export does; a Bundle or an indented .json file is not read"
+_NAMES = "; names of such files end in .ndjson"
 _BLANK = b" \t\r\n\xef\xbb\xbf"
+_GZIP = b"\x1f\x8b"
+"""How a gzip file begins, whatever its name."""
 
 Json = Mapping[str, Any]
 
@@ -75,7 +78,7 @@ def find_files(folder: Path) -> list[Path]:
     files = sorted(file for file in folder.rglob("*") if file.name.lower().endswith(SUFFIXES) and file.is_file())
     if not files:
         bundles = any(folder.rglob("*.json"))
-        hint = _ONE_PER_LINE if bundles else "give the folder of a FHIR bulk export"
+        hint = _ONE_PER_LINE + _NAMES if bundles else "give the folder of a FHIR bulk export"
         raise CohortError("there is no .ndjson file", file=folder, hint=hint)
     return files
 
@@ -117,7 +120,8 @@ def _parse(raw: bytes, file: Path, number: int) -> Any:
 def _lines(file: Path) -> Iterator[bytes]:
     try:
         with file.open("rb") as raw, ExitStack() as stack:
-            zipped = file.name.lower().endswith(".gz")
+            zipped = raw.read(len(_GZIP)) == _GZIP
+            raw.seek(0)
             yield from stack.enter_context(gzip.GzipFile(fileobj=raw)) if zipped else raw
     except (EOFError, gzip.BadGzipFile, zlib.error):
         raise CohortError("the gzip file is cut off or damaged", file=file, hint="copy it again") from None

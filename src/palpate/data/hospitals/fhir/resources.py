@@ -13,14 +13,19 @@ import polars as pl
 from palpate.data.hospitals.fhir import Json, Line
 from palpate.errors import CohortError
 
-RACE = "http://hl7.org/fhir/us/core/StructureDefinition/us-core-race"
-ETHNICITY = "http://hl7.org/fhir/us/core/StructureDefinition/us-core-ethnicity"
+RACE = "us-core-race"
+ETHNICITY = "us-core-ethnicity"
+_US_CORE = (
+    "http://hl7.org/fhir/us/core/StructureDefinition/",
+    "http://hl7.org/fhir/StructureDefinition/",  # of DSTU2, which servers have kept
+)
 WRONG = "entered-in-error"
 _MOMENT = {"instant": pl.Datetime("us"), "wall": pl.Datetime("us"), "timed": pl.Boolean()}
 _TEXT = pl.String()
 _PARTIAL = re.compile(r"(\d{4})(?:-(\d{2}))?")
 _LEAP_SECOND = re.compile(r"(T\d{2}:\d{2}):60")
 _DAY = len("2015-02-07")
+_CONTAINED = "#"
 _LONGEST_NUMBER = 18
 _NO_PATIENTS = frozenset({"device", "group", "location", "medication", "organization", "practitioner", "procedure"})
 _NO_ENCOUNTERS = frozenset({"episodeofcare"})
@@ -119,10 +124,11 @@ def span(values: Sequence[object], line: Line) -> tuple[date | None, date | None
 def reference(value: object, wanted: str) -> str | None:
     """The id in a reference such as Patient/1, with or without a server's address and a version.
 
-    None if it refers to another type than the wanted one, such as Group/1.
+    None if it refers to another type than the wanted one, such as Group/1, or to what the resource contains (#p1),
+    which has no identity outside of it.
     """
     target = value.get("reference") if isinstance(value, dict) else None
-    if not isinstance(value, dict) or not isinstance(target, str) or not target:
+    if not isinstance(value, dict) or not isinstance(target, str) or not target or target.startswith(_CONTAINED):
         return None
     address, _, found = target.partition("/_history/")[0].rstrip("/").rpartition("/")
     kind = (address.rpartition("/")[2] or str(value.get("type") or wanted)).casefold()
@@ -134,6 +140,8 @@ def about_another(resource: Json) -> bool:
     """Whether a resource is about something that is no patient: a group, a device or the like."""
     about = resource.get("subject")
     stated = isinstance(about, dict) and bool(about.get("reference"))
+    if isinstance(about, dict) and str(about.get("reference")).startswith(_CONTAINED):
+        return False  # a patient without an identity, which is an error
     return stated and reference(about, "Patient") is None
 
 
@@ -171,7 +179,8 @@ def need_patient(line: Line) -> str:
     """The patient of a resource."""
     found = reference(line.resource.get("subject"), "Patient")
     if found is None:
-        raise line.error("has no patient (subject)", "add the reference, or remove the line")
+        hint = "add the reference, or remove the line; a patient inside of the resource has no identity"
+        raise line.error("has no patient (subject)", hint)
     return found
 
 
@@ -207,15 +216,21 @@ def patient(line: Line) -> Row:
     return (need_id(line), born, *who, dead, *died)
 
 
-def _us_core(one: Json, url: str) -> str | None:
-    """US Core's race or ethnicity: the OMB categories in order, else the text."""
-    parts = [
-        part for each in one.get("extension") or () if each.get("url") == url for part in each.get("extension") or ()
-    ]
-    omb = [part["valueCoding"] for part in parts if part.get("url") == "ombCategory" and part.get("valueCoding")]
-    named = sorted({str(coding.get("display") or coding.get("code")) for coding in omb})
-    said = [str(part["valueString"]) for part in parts if part.get("url") == "text" and part.get("valueString")]
-    return ", ".join(named) or next(iter(said), None)
+def _us_core(one: Json, name: str) -> str | None:
+    """US Core's race or ethnicity: the OMB categories in order, else the text.
+
+    Both are parts of an extension; older servers write the extension itself, or a part, as a CodeableConcept.
+    """
+    found = [each for each in one.get("extension") or () if each.get("url") in [place + name for place in _US_CORE]]
+    parts = [part for each in found for part in each.get("extension") or ()]
+    omb = [part for part in parts if part.get("url") == "ombCategory"] + found
+    concepts = [part["valueCodeableConcept"] for part in omb if part.get("valueCodeableConcept")]
+    coded = [part["valueCoding"] for part in omb if part.get("valueCoding")]
+    coded += [coding for concept in concepts for coding in concept.get("coding") or ()]
+    named = sorted({str(coding.get("display") or coding.get("code")) for coding in coded})
+    said = [part.get("valueString") for part in parts if part.get("url") == "text"]
+    said += [concept.get("text") for concept in concepts] + [each.get("valueString") for each in found]
+    return ", ".join(named) or next((str(each) for each in said if each), None)
 
 
 def encounter(line: Line) -> Row:

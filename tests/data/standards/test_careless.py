@@ -1,0 +1,90 @@
+"""Files as careless people write them: read for what they mean, or refused in a sentence that says what is wrong."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from palpate.data.cohorts.fhir import FhirOptions, build_fhir
+from palpate.data.cohorts.meds import build_meds
+from palpate.data.cohorts.omop import build_omop
+from palpate.errors import CohortError
+from tests.data.standards import fhir_files, omop_files, test_meds
+from tests.data.standards.test_omop import labels, texts
+
+US_CORE = "http://hl7.org/fhir/us/core/StructureDefinition/us-core-race"
+DSTU2 = "http://hl7.org/fhir/StructureDefinition/us-core-race"
+
+
+@pytest.mark.parametrize(("name", "zipped"), [("all.ndjson", True), ("all.ndjson.gz", False)])
+def test_fhir_whose_name_does_not_say_whether_it_is_gzipped(name: str, zipped: bool, tmp_path: Path) -> None:
+    plain = fhir_files.write(tmp_path / "plain", fhir_files.hospital())
+    text = (plain / "all.ndjson").read_bytes()
+    (tmp_path / "odd").mkdir()
+    (tmp_path / "odd" / name).write_bytes(gzip.compress(text) if zipped else text)
+    assert texts(build_fhir(tmp_path / "odd")) == texts(build_fhir(plain))
+
+
+@pytest.mark.parametrize("url", [US_CORE, DSTU2])
+def test_fhir_races_as_a_codeable_concept(url: str, tmp_path: Path) -> None:
+    """As the extension's own value, as the value of its category, and with a text alone."""
+    white, asian = ({"coding": [{"code": "1", "display": name}]} for name in ("White", "Asian"))
+    for extension, race in (
+        ({"url": url, "valueCodeableConcept": white}, "White"),
+        ({"url": url, "extension": [{"url": "ombCategory", "valueCodeableConcept": asian}]}, "Asian"),
+        ({"url": url, "valueCodeableConcept": {"text": "Other"}}, "Other"),
+        ({"url": url, "valueString": "unknown"}, "unknown"),
+    ):
+        rows = fhir_files.hospital()
+        rows[0]["extension"] = [extension]
+        cases = build_fhir(fhir_files.write(tmp_path, rows)).cohort.cases
+        assert race in cases["race"].to_list()
+
+
+def test_fhir_references_to_what_a_resource_contains(tmp_path: Path) -> None:
+    """A contained encounter is no visit of the export: the note belongs to the visit in whose time it was written."""
+    rows = fhir_files.hospital()
+    note = next(row for row in rows if row["resourceType"] == "DocumentReference")
+    expected = texts(build_fhir(fhir_files.write(tmp_path / "a", rows)))
+    note["context"]["encounter"] = [{"reference": "#visit"}]
+    assert texts(build_fhir(fhir_files.write(tmp_path / "b", rows))) == expected
+    note["subject"] = {"reference": "#patient"}
+    folder = fhir_files.write(tmp_path / "c", rows)
+    with pytest.raises(CohortError, match=r"the DocumentReference has no patient \(subject\)"):
+        build_fhir(folder, options=FhirOptions(cases="notes", outcome="none"))
+
+
+def test_omop_as_other_programs_write_it(tmp_path: Path) -> None:
+    """NULL in empty cells, blanks in the header."""
+    folder = omop_files.write(tmp_path / "a", omop_files.hospital())
+    expected = build_omop(folder)
+    for file in folder.iterdir():
+        head, _, rest = file.read_text().partition("\n")
+        rows = rest.replace(",,", ",NULL,").replace(",,", ",NULL,")
+        file.write_text(f"{head.replace(',', ', ')}\n{rows}")
+    built = build_omop(folder)
+    assert (texts(built), labels(built)) == (texts(expected), labels(expected))
+    assert built.cohort.cases["race"].to_list() == expected.cohort.cases["race"].to_list()
+
+
+def test_omop_that_is_gzipped_without_saying_so(tmp_path: Path) -> None:
+    folder = omop_files.write(tmp_path, omop_files.hospital())
+    (folder / "PERSON.csv").write_bytes(gzip.compress((folder / "PERSON.csv").read_bytes()))
+    with pytest.raises(CohortError, match=r"PERSON.csv: this is a gzip file; name it PERSON.csv.gz, or unpack it"):
+        build_omop(folder)
+
+
+def test_meds_labels_as_categories(tmp_path: Path) -> None:
+    times = [(who, day, ("high", "low")[k % 2]) for k, (who, day, _) in enumerate(test_meds.TIMES)]
+    folder = test_meds.write(tmp_path, test_meds.events(), times, value="categorical_value")
+    expected = build_meds(folder)
+    for file in folder.rglob("task_labels/**/*.parquet"):
+        pl.read_parquet(file).with_columns(pl.col("categorical_value").cast(pl.Categorical)).write_parquet(file)
+    for file in folder.rglob("data/**/*.parquet"):
+        pl.read_parquet(file).with_columns(pl.col("code").cast(pl.Categorical)).write_parquet(file)
+    built = build_meds(folder)
+    assert built.cohort.labels == expected.cohort.labels == ("high", "low")
+    assert built.cohort.fingerprint == expected.cohort.fingerprint
