@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from palpate.results import AuditResult, Estimate, estimates_frame
+from palpate.run.checks import check_directory
 from palpate.run.directory import RunDirectory
+
+_NAMESPACE = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
+SMALL_DISKS = bool(shutil.which("unshare")) and not subprocess.call(
+    [*_NAMESPACE, "mount -t tmpfs -o size=64k none /mnt"], stderr=subprocess.DEVNULL
+)
+_FILL = """
+import sys, numpy as np
+from pathlib import Path
+from palpate.run.directory import RunDirectory
+place = Path(sys.argv[1])
+RunDirectory(place).write_pending("m", np.zeros((1, 2), np.uint64))
+(place / "pending" / "m.npy").unlink()
+(place / "filled").write_bytes(bytes(65536 - 2 * 4096))
+RunDirectory(place).write_pending("m", np.zeros((510, 2), np.uint64))
+print(*(place / "pending").iterdir())
+"""
 
 
 def test_results_come_in_the_order_of_the_configuration(tmp_path: Path) -> None:
@@ -31,3 +51,34 @@ def test_a_damaged_list_of_pending_inputs_is_none(tmp_path: Path, damage: str) -
     endless = whole.replace(b"(100, 2)", b"(9999999999999, 2)").replace(b" " * 10 + b"\n", b"\n", 1)
     file.write_bytes({"empty": b"", "half": whole[: len(whole) // 2], "endless": endless}[damage])
     assert run.read_pending("m") is None
+
+
+def test_folders_in_place_of_files_and_files_in_place_of_folders_are_set_aside(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path)
+    (tmp_path / "pending" / "m.npy").mkdir(parents=True)
+    (tmp_path / "pending" / "m.npy" / "mine").write_text("kept")
+    (tmp_path / "manifest.json").mkdir()
+    (tmp_path / "results").write_text("")
+    (tmp_path / "predictions").mkdir()
+    (tmp_path / "own").mkdir()
+    check_directory(run, resume=True)
+    run.write_pending("m", np.arange(200, dtype=np.uint64).reshape(100, 2))
+    run.write_manifest({"audits": {}})
+    run.write_result(AuditResult("performance", estimates_frame([])))
+    assert (tmp_path / "pending" / "m.npy.damaged1" / "mine").read_text() == "kept"
+    assert {each.name for each in tmp_path.iterdir() if each.is_dir()} == {
+        *("pending", "results", "predictions", "own", "manifest.json.damaged1")
+    }
+
+
+@pytest.mark.skipif(not SMALL_DISKS, reason="mounts a small file system in a namespace of its own")
+def test_pending_inputs_are_never_cut_off_silently(tmp_path: Path) -> None:
+    """numpy's own `save` loses the last bytes on a disk that is full when C closes the file, and says nothing."""
+    done = subprocess.run(
+        [*_NAMESPACE, f"mount -t tmpfs -o size=64k none {tmp_path} && {sys.executable} -c '{_FILL}' {tmp_path}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "No space left on device" in done.stderr
+    assert done.stdout.split() == []
