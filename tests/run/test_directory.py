@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,21 +10,15 @@ import pytest
 from palpate.results import AuditResult, Estimate, estimates_frame
 from palpate.run.checks import check_directory
 from palpate.run.directory import RunDirectory
+from tests.small_disks import run_on_small_disk
 
-_NAMESPACE = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
-SMALL_DISKS = bool(shutil.which("unshare")) and not subprocess.call(
-    [*_NAMESPACE, "mount -t tmpfs -o size=64k none /mnt"], stderr=subprocess.DEVNULL
-)
-_FILL = """
-import sys, numpy as np
-from pathlib import Path
+_TWICE = """
+import numpy as np
 from palpate.run.directory import RunDirectory
-place = Path(sys.argv[1])
 RunDirectory(place).write_pending("m", np.zeros((1, 2), np.uint64))
 (place / "pending" / "m.npy").unlink()
-(place / "filled").write_bytes(bytes(65536 - 2 * 4096))
+fill(but=2 * 4096)
 RunDirectory(place).write_pending("m", np.zeros((510, 2), np.uint64))
-print(*(place / "pending").iterdir())
 """
 
 
@@ -71,14 +62,7 @@ def test_folders_in_place_of_files_and_files_in_place_of_folders_are_set_aside(t
     }
 
 
-@pytest.mark.skipif(not SMALL_DISKS, reason="mounts a small file system in a namespace of its own")
 def test_pending_inputs_are_never_cut_off_silently(tmp_path: Path) -> None:
     """numpy's own `save` loses the last bytes on a disk that is full when C closes the file, and says nothing."""
-    done = subprocess.run(
-        [*_NAMESPACE, f"mount -t tmpfs -o size=64k none {tmp_path} && {sys.executable} -c '{_FILL}' {tmp_path}"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_on_small_disk(_TWICE, tmp_path / "disk")
     assert "No space left on device" in done.stderr
-    assert done.stdout.split() == []
