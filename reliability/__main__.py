@@ -10,6 +10,13 @@ from pathlib import Path
 from typing import Any
 
 
+def _part(text: str) -> tuple[int, int]:
+    number, of = map(int, text.split("/"))
+    if not 1 <= number <= of:
+        raise ValueError
+    return number, of
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m reliability")
     trials = parser.add_subparsers(dest="trial", required=True)
@@ -22,6 +29,7 @@ def _parser() -> argparse.ArgumentParser:
     killing.add_argument("--way", choices=("local", "workers", "ray"), default="local")
     failing = trials.add_parser("disks", help="a full disk or an error from each write on; needs a C compiler")
     failing.add_argument("--tries", type=int, default=None, help="of so many writes, spread over all")
+    failing.add_argument("--part", type=_part, default=(1, 1), help="2/3: the second of three parts of them")
     for trial in (fuzzing, killing, failing):
         trial.add_argument("--seed", type=int, default=0)
         trial.add_argument("--minutes", type=float, default=600.0, help="end after so many")
@@ -53,7 +61,7 @@ def _tried(chosen: argparse.Namespace) -> tuple[dict[str, Any], bool]:
     if chosen.trial == "disks":
         from reliability.disks import fail_writes
 
-        found = fail_writes(chosen.tries, seed=chosen.seed, minutes=chosen.minutes)
+        found = fail_writes(chosen.tries, seed=chosen.seed, minutes=chosen.minutes, part=chosen.part)
         return found, bool(found["wrong"])
     if chosen.trial == "soak":
         from reliability.soak import soak

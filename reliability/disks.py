@@ -1,5 +1,7 @@
 """Disks that fail: every write from the k-th on for want of room, or the k-th alone by an error, for every k.
 
+A write is whatever needs room: bytes, syncs, files and folders that are made, renamed, truncated or allocated.
+
 The disk is a library before the system's (`failing_writes.c`). What a run leaves is finished with `--resume`, to the
 same bytes.
 """
@@ -26,8 +28,13 @@ _BATCH = 64
 """Few calls, so that not all writes are those of the cache."""
 
 
-def fail_writes(tries: int | None = None, *, seed: int = 0, minutes: float = 600.0) -> dict[str, Any]:
-    """Fail each write of a run in both ways, or `tries` of them, spread over all; then resume with a good disk."""
+def fail_writes(
+    tries: int | None = None, *, seed: int = 0, minutes: float = 600.0, part: tuple[int, int] = (1, 1)
+) -> dict[str, Any]:
+    """Fail each write of a run in both ways, or `tries` of them, spread over all; then resume with a good disk.
+
+    With `part` (2, 3), the second of three parts of them, so that several processes share the work.
+    """
     began = time.monotonic()
     codes: Counter[str] = Counter()
     wrong: list[str] = []
@@ -39,6 +46,7 @@ def fail_writes(tries: int | None = None, *, seed: int = 0, minutes: float = 600
         step = max(1, total // (tries or total))
         todo = [(first, kind) for first in range(seed % step, total, step) for kind in _KINDS]
         random.Random(seed).shuffle(todo)
+        todo = todo[part[0] - 1 :: part[1]]
         for first, kind in todo:
             if time.monotonic() < began + 60 * minutes:
                 folder = make_project(place / f"{kind}{first}", batch=_BATCH)
@@ -46,6 +54,12 @@ def fail_writes(tries: int | None = None, *, seed: int = 0, minutes: float = 600
                 codes[f"{kind}: exit {code}"] += 1
                 wrong += [f"{kind}, write {first}: {each}" for each in found]
                 shutil.rmtree(folder)
+                so_far = f"{codes.total()} of {len(todo)} tries, {len(wrong)} wrong, {time.monotonic() - began:.0f} s"
+                print(
+                    f"disks: {so_far}{''.join(f'; {kind}, write {first}: {each}' for each in found)}",
+                    file=sys.stderr,
+                    flush=True,
+                )
     return {"writes": total, "tried": codes.total(), "exit_codes": dict(sorted(codes.items())), "wrong": wrong}
 
 

@@ -1,10 +1,14 @@
-/* Fails writes below a folder, as a full or broken disk does: from the n-th on, or the one after n others alone.
-   LD_PRELOAD it; `failing_arm` starts to count. */
+/* Fails whatever needs room below a folder, as a full or broken disk does, from the n-th call on, or the one after n
+   others alone: writes (also those of C streams when they are flushed or closed), syncs, files and folders that are
+   made, renamed, truncated or allocated. LD_PRELOAD it; `failing_arm` starts to count. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -24,6 +28,16 @@ void failing_arm(const char *below, long n, int number, int alone) {
 
 long failing_count(void) { return counted; }
 
+static int fails_at(const char *path) {
+  if (strncmp(path, folder, strlen(folder)) != 0) return 0;
+  long now = __atomic_add_fetch(&counted, 1, __ATOMIC_SEQ_CST);
+  if (left >= 0 && (only_one ? now == left + 1 : now > left)) {
+    errno = code;
+    return 1;
+  }
+  return 0;
+}
+
 static int fails(int fd) {
   char link[64], path[4096];
   if (!armed) return 0;
@@ -33,14 +47,30 @@ static int fails(int fd) {
   errno = before;
   if (n <= 0) return 0;
   path[n] = 0;
-  if (strncmp(path, folder, strlen(folder)) != 0) return 0;
-  long now = __atomic_add_fetch(&counted, 1, __ATOMIC_SEQ_CST);
-  if (left >= 0 && (only_one ? now == left + 1 : now > left)) {
-    errno = code;
-    return 1;
-  }
-  return 0;
+  return fails_at(path);
 }
+
+/* A path as the system would take it, relative to a folder that is open or to the current one. */
+static int fails_path(int at, const char *path) {
+  char whole[8192], from[4096], link[64];
+  if (!armed) return 0;
+  if (path[0] == '/') return fails_at(path);
+  int before = errno;
+  if (at == AT_FDCWD)
+    snprintf(link, sizeof link, "/proc/self/cwd");
+  else
+    snprintf(link, sizeof link, "/proc/self/fd/%d", at);
+  ssize_t n = readlink(link, from, sizeof from - 1);
+  errno = before;
+  if (n <= 0) return 0;
+  from[n] = 0;
+  snprintf(whole, sizeof whole, "%s/%s", from, path);
+  return fails_at(whole);
+}
+
+#define REAL(type, name, ...) \
+  static type (*real)(__VA_ARGS__); \
+  if (!real) real = (type(*)(__VA_ARGS__))dlsym(RTLD_NEXT, name)
 
 ssize_t write(int fd, const void *data, size_t n) {
   static ssize_t (*real)(int, const void *, size_t);
@@ -73,3 +103,82 @@ int fdatasync(int fd) {
   if (!real) real = (int (*)(int))dlsym(RTLD_NEXT, "fdatasync");
   return fails(fd) ? -1 : real(fd);
 }
+
+size_t fwrite(const void *data, size_t size, size_t n, FILE *file) {
+  REAL(size_t, "fwrite", const void *, size_t, size_t, FILE *);
+  return armed && fails(fileno(file)) ? 0 : real(data, size, n, file);
+}
+
+int fflush(FILE *file) {
+  REAL(int, "fflush", FILE *);
+  return armed && file && fails(fileno(file)) ? EOF : real(file);
+}
+
+int fclose(FILE *file) {
+  REAL(int, "fclose", FILE *);
+  int failed = armed && (fcntl(fileno(file), F_GETFL) & O_ACCMODE) != O_RDONLY && fails(fileno(file)), number = errno;
+  int result = real(file);
+  if (failed) errno = number;
+  return failed ? EOF : result;
+}
+
+static int makes(int at, const char *path, int flags) {
+  struct stat found;
+  return armed && (flags & O_CREAT) && fstatat(at, path, &found, 0) != 0 && fails_path(at, path);
+}
+
+#define MODE_OF(flags) \
+  mode_t mode = 0; \
+  if ((flags) & O_CREAT) { \
+    va_list more; \
+    va_start(more, flags); \
+    mode = va_arg(more, mode_t); \
+    va_end(more); \
+  }
+
+int open64(const char *path, int flags, ...) {
+  MODE_OF(flags)
+  REAL(int, "open64", const char *, int, ...);
+  return makes(AT_FDCWD, path, flags) ? -1 : real(path, flags, mode);
+}
+
+int open(const char *path, int flags, ...) {
+  MODE_OF(flags)
+  return open64(path, flags, mode);
+}
+
+int openat64(int at, const char *path, int flags, ...) {
+  MODE_OF(flags)
+  REAL(int, "openat64", int, const char *, int, ...);
+  return makes(at, path, flags) ? -1 : real(at, path, flags, mode);
+}
+
+int openat(int at, const char *path, int flags, ...) {
+  MODE_OF(flags)
+  return openat64(at, path, flags, mode);
+}
+
+int mkdir(const char *path, mode_t mode) {
+  REAL(int, "mkdir", const char *, mode_t);
+  struct stat found;
+  return armed && stat(path, &found) != 0 && fails_path(AT_FDCWD, path) ? -1 : real(path, mode);
+}
+
+int rename(const char *from, const char *to) {
+  REAL(int, "rename", const char *, const char *);
+  return fails_path(AT_FDCWD, to) ? -1 : real(from, to);
+}
+
+int ftruncate64(int fd, off_t size) {
+  REAL(int, "ftruncate64", int, off_t);
+  return fails(fd) ? -1 : real(fd, size);
+}
+
+int ftruncate(int fd, off_t size) { return ftruncate64(fd, size); }
+
+int posix_fallocate64(int fd, off_t from, off_t size) {
+  REAL(int, "posix_fallocate64", int, off_t, off_t);
+  return fails(fd) ? code : real(fd, from, size);
+}
+
+int posix_fallocate(int fd, off_t from, off_t size) { return posix_fallocate64(fd, from, size); }

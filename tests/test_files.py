@@ -150,6 +150,25 @@ def test_a_full_disk_is_told_with_the_name_of_the_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_failed_write_has_the_name_of_the_file_whenever_it_fails(tmp_path: Path) -> None:
+    path = tmp_path / ("a" * 250)  # a name of its own, but none for the scratch file
+    with pytest.raises(OSError, match="too long") as caught, replacing(path):
+        pytest.fail("there is no scratch file")
+    assert caught.value.filename == str(path)
+    with pytest.raises(OSError, match="No space left") as caught, replacing(tmp_path / "b"):
+        _fail_as_torch_does(errno.ENOSPC)
+    assert caught.value.filename == str(tmp_path / "b")
+    with pytest.raises(RuntimeError), replacing(tmp_path / "c"):
+        _fail_as_torch_does(errno.ENOENT)  # which says nothing of this file
+
+
+def _fail_as_torch_does(number: int) -> None:
+    try:
+        raise OSError(number, os.strerror(number))
+    finally:
+        raise RuntimeError("unexpected pos 704 vs 598")
+
+
 def test_what_killed_writers_left_is_removed(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as running:
         names = (f".{running.pid}.a", ".99999999999999999999.b", f".{os.getpid()}.c", ".hidden", "d", ".5x.e")

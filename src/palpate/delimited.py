@@ -20,6 +20,7 @@ import gzip
 import io
 import re
 import zlib
+from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,7 +40,8 @@ TOO_LONG = f"the cell has more than {LONGEST_CELL:,} characters"
 SPLIT_HINT = "a quote may be missing before it; a note that long must be cut"
 _LONGEST_LINE = 4 * LONGEST_CELL
 MOST_GROWTH, SMALL = 200, 64 * 2**20
-"""How much larger a gzip file may become, and a size up to which that is not looked at."""
+"""How much larger any stretch of a gzip file may become, and a size up to which that is not looked at."""
+_BLOCK = 2**22
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 SURROGATE = re.compile("[\ud800-\udfff]")
 _DAMAGED_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)
@@ -102,17 +104,18 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
 @contextmanager
 def _decompressed(path: Path) -> Iterator[BinaryIO]:
     """A gzip file, up to a size that text does not reach: a few megabytes can hold gigabytes of one letter."""
-    with gzip.open(path, "rb") as whole:
-        limit = max(MOST_GROWTH * path.stat().st_size, SMALL)
-        yield cast(BinaryIO, io.BufferedReader(_Limited(whole, limit, path), 2**18))
+    with path.open("rb") as packed, gzip.GzipFile(fileobj=packed) as whole:
+        yield cast(BinaryIO, io.BufferedReader(_Limited(whole, packed, path), 2**18))
 
 
 class _Limited(io.RawIOBase):
-    """A stream that refuses to be read beyond a limit."""
+    """A stream that refuses any stretch that grows too much, before whoever reads it works through its lines."""
 
-    def __init__(self, stream: gzip.GzipFile, limit: int, path: Path) -> None:
+    def __init__(self, stream: gzip.GzipFile, packed: BinaryIO, path: Path) -> None:
         super().__init__()
-        self._stream, self._limit, self._path, self._read = stream, limit, path, 0
+        self._stream, self._packed, self._path = stream, packed, path
+        self._ahead: deque[tuple[int, bytes]] = deque()
+        self._at, self._ended = 0, False
 
     def readable(self) -> bool:
         """See `io.RawIOBase`."""
@@ -120,13 +123,26 @@ class _Limited(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         """See `io.RawIOBase`."""
-        block = self._stream.read(len(buffer))
-        self._read += len(block)
-        if self._read > self._limit:
-            problem = f"decompressed, the file is more than {MOST_GROWTH} times as large (over {self._limit:,} bytes)"
-            raise CohortError(problem, file=self._path, hint="decompress it yourself if it is what it should be")
-        buffer[: len(block)] = block
-        return len(block)
+        if self._ahead and self._at == len(self._ahead[0][1]):
+            self._ahead.popleft()
+            self._at = 0
+        if not self._at:
+            self._look_ahead()
+        part = self._ahead[0][1][self._at : self._at + len(buffer)] if self._ahead else b""
+        self._at += len(part)
+        buffer[: len(part)] = part
+        return len(part)
+
+    def _look_ahead(self) -> None:
+        """Decompress until it is clear that the next stretch does not grow too much; text shows that at once."""
+        while not self._ended and (not self._ahead or self._packed.tell() - self._ahead[0][0] < SMALL // MOST_GROWTH):
+            if sum(len(block) for _, block in self._ahead) >= SMALL:
+                problem = f"decompressed, the file is more than {MOST_GROWTH} times as large (over {SMALL:,} bytes)"
+                raise CohortError(problem, file=self._path, hint="decompress it yourself if it is what it should be")
+            before = self._packed.tell()
+            block = self._stream.read(_BLOCK)
+            self._ended = not block
+            self._ahead.extend([(before, block)] if block else [])
 
 
 @contextmanager

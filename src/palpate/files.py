@@ -70,27 +70,28 @@ def replacing(path: Path, *, folder: bool = False) -> Iterator[Path]:
     """
     make_folder(path.parent)
     scratch = path.with_name(f".{os.getpid()}.{path.name}")
-    _remove(scratch)
-    if not folder:
-        make_private_file(scratch)
     try:
+        _remove(scratch)
+        if not folder:
+            make_private_file(scratch)
         yield scratch
         scratch.chmod(PRIVATE_FOLDER if scratch.is_dir() else PRIVATE_FILE)
         scratch.replace(path)
     except Exception as error:
-        failed = _failed_write(error, path, scratch)
-        if failed is None:
+        if (failed := failed_write(error, path, scratch)) is None:
             raise
         raise failed from None
     finally:
-        _remove(scratch)
+        with suppress(OSError):  # what failed is told already
+            _remove(scratch)
 
 
-def _failed_write(error: Exception, path: Path, scratch: Path) -> OSError | None:
+def failed_write(error: Exception, path: Path, scratch: Path | None = None) -> OSError | None:
     """The system's error about a file, with the file's own name, also where a library has put it in its own words."""
     if isinstance(error, PalpateError) or getattr(error, "filename", None) not in (None, str(scratch)):
         return None
-    number = error.errno if isinstance(error, OSError) else None
+    number, before = getattr(error, "errno", None), getattr(error.__context__, "errno", None)
+    number = before if not number and before in (errno.ENOSPC, errno.EDQUOT, errno.EIO) else number
     if not number:
         told = _SYSTEM_ERROR.search(str(error))
         number = int(told[1] or errno.ENOSPC) if told else None

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import gzip
 import os
+import random
 import signal
 import sqlite3
 import subprocess
 import sys
 import threading
 import time
+from collections import deque
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +20,7 @@ import pytest
 
 from palpate.config import Config
 from palpate.data.tables import TableSpec, read_cohort
-from palpate.delimited import LONGEST_CELL, csv_rows
+from palpate.delimited import LONGEST_CELL, csv_rows, open_bytes
 from palpate.errors import CohortError, ConfigError, RunError
 from palpate.files import MOST_LEVELS, parse_yaml
 from palpate.run.directory import RunDirectory
@@ -97,6 +100,30 @@ def test_a_gzip_bomb_is_refused_at_the_limit(tmp_path: Path) -> None:
     with pytest.raises(CohortError, match=r"decompressed, the file is more than 200 times as large"):
         for _ in csv_rows(file):
             pass
+
+
+@pytest.mark.parametrize(("filling", "head"), [(b"\n", 0), (b"1,a,0\n", 2_000_000)], ids=["blank", "after honest rows"])
+def test_a_gzip_bomb_is_refused_before_its_lines_are_read(tmp_path: Path, filling: bytes, head: int) -> None:
+    file = tmp_path / "bomb.csv.gz"
+    noise = random.Random(0).randbytes(head).hex().encode()
+    with gzip.open(file, "wb") as out:
+        out.write(b"case_id,text,sick\n" + b"".join(b"1,%b,0\n" % noise[k : k + 999] for k in range(0, 2 * head, 999)))
+        for _ in range(70):
+            out.write(filling * (2**20 // len(filling)))
+        out.write(noise)  # so that the whole does not grow too much
+    began, read = time.process_time(), count()
+    with pytest.raises(CohortError, match=r"decompressed, the file is more than 200 times as large"):
+        deque(zip(csv_rows(file), read, strict=False), maxlen=0)
+    assert next(read) <= 2 * head // 999 + 2**23 // len(filling)  # a block or two of it, not all
+    assert time.process_time() - began < 10
+
+
+def test_a_gzip_file_that_grows_much_for_a_while_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "zeros.csv.gz"
+    content = b"case_id,text,sick\n" + b"1,a,0\n" * 3_000_000 + random.Random(0).randbytes(2_000_000).hex().encode()
+    file.write_bytes(gzip.compress(content))
+    with open_bytes(file) as stream:
+        assert stream.read() == content
 
 
 def test_a_cell_longer_than_the_limit(tmp_path: Path) -> None:

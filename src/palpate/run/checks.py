@@ -24,6 +24,7 @@ def check_directory(out: RunDirectory, *, resume: bool) -> None:
     if out.path.exists() and not out.path.is_dir():
         raise RunError("this is a file, not a folder", file=out.path, hint="choose another --out")
     if resume:
+        out.set_aside_misfits()
         out.set_aside_damage()
     if out.exists and not resume:
         raise RunError(

@@ -19,12 +19,14 @@ characters that shells and table readers take for patterns.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +43,8 @@ from palpate.results.verdicts import Answer
 from palpate.run.tables import prediction_tables, variant_tables, write_parts
 
 SCHEMA = 1
+_FOLDERS = ("variants", "predictions", "results", "pending")
+_SUFFIXES = (".json", ".parquet", ".npy", ".html", ".xml")
 _BLOCKS: TypeAdapter[tuple[Any, ...]] = TypeAdapter(tuple[AnyBlock, ...])
 _ANSWERS: TypeAdapter[tuple[Answer, ...]] = TypeAdapter(tuple[Answer, ...])
 _FINDINGS: TypeAdapter[tuple[Finding, ...]] = TypeAdapter(tuple[Finding, ...])
@@ -121,6 +125,16 @@ class RunDirectory:
         if damaged:
             (self.path / "manifest.json").replace(self.path / "manifest.damaged.json")
 
+    def set_aside_misfits(self) -> None:
+        """Rename folders where a run writes files, and files where it has folders: they would stop every run."""
+        folders = [self.path / name for name in _FOLDERS]
+        misfits = [each for each in folders if each.exists() and not each.is_dir()]
+        for folder in (self.path, *folders):
+            misfits += [each for each in folder.glob("*") if each.suffix in _SUFFIXES and each.is_dir()]
+        for each in misfits:
+            number = next(k for k in count(1) if not each.with_name(f"{each.name}.damaged{k}").exists())
+            each.rename(each.with_name(f"{each.name}.damaged{number}"))
+
     @contextmanager
     def locked(self) -> Iterator[None]:
         """While a run is written here: a second one is refused. The lock is the process's and goes with it.
@@ -184,8 +198,9 @@ class RunDirectory:
 
     def write_pending(self, model: str, keys: KeyArray) -> None:
         """The inputs that the model had not scored when the run started, in the order of scoring."""
-        with replacing(self.path / "pending" / f"{file_name(model)}.npy") as scratch, scratch.open("wb") as file:
-            np.save(file, np.ascontiguousarray(keys, dtype="<u8"))
+        content = io.BytesIO()  # np.save to a file itself overlooks a disk that is full when C closes the file
+        np.save(content, np.ascontiguousarray(keys, dtype="<u8"))
+        write_atomically(self.path / "pending" / f"{file_name(model)}.npy", content.getvalue())
 
     def read_pending(self, model: str) -> KeyArray | None:
         """What `write_pending` wrote, or None."""

@@ -103,8 +103,8 @@ class TrainingFiles:
     def _write(self, name: str, content: Any) -> None:
         import torch
 
-        with replacing(self._home / name) as draft:
-            torch.save(content, draft)
+        with replacing(self._home / name) as draft, draft.open("wb") as file:  # torch itself does not tell a full disk
+            torch.save(content, file)
 
     def _read(self, name: str) -> Any:
         import torch

@@ -18,6 +18,7 @@ from palpate.errors import ConfigError, MissingExtra
 from palpate.models import ModelSpec, load_model
 from palpate.models.adapters.palpate import load, read_manifest, save_hf, save_sklearn, save_tfidf_xgboost
 from palpate.testing import KeywordModel
+from tests.small_disks import run_on_small_disk
 
 NOTES = ["fever and pain", "no fever", "chest pain today", "discharged home well"] * 6
 Y = np.array([1, 0, 1, 0] * 6)
@@ -110,7 +111,7 @@ def test_a_save_that_fails_is_no_model(tmp_path: Path) -> None:
     trees(tmp_path / "m")
 
     class Broken:
-        def save_model(self, path: Path) -> None:
+        def get_booster(self) -> None:
             raise OSError("disk full")
 
     with pytest.raises(OSError, match="disk full"):
@@ -163,3 +164,28 @@ def test_a_folder_of_seeds_says_so(tmp_path: Path) -> None:
     (tmp_path / "m" / "seed-24" / "palpate.json").write_text("{}")
     with pytest.raises(ConfigError, match="palpate:m/seed-24"):
         load_model(ModelSpec("m", "palpate:m", folder=str(tmp_path)))
+
+
+_SAVING = """
+import numpy as np
+from sklearn.feature_extraction.text import TfidfVectorizer
+from xgboost import XGBClassifier
+from palpate.models.adapters.palpate import save_tfidf_xgboost
+texts = [f"{word} {k}" for k in range(40) for word in ("fever", "cough")]
+words = TfidfVectorizer().fit(texts)
+trees = XGBClassifier(n_estimators=20).fit(words.transform(texts), np.arange(80) % 2)
+for but in range(0, 5 * 4096, 4096):
+    fill(but=but)
+    try:
+        save_tfidf_xgboost(place / "model", words, trees, labels=["sick"])
+        raise SystemExit(f"written with {but} bytes free")
+    except OSError as error:
+        print(error.errno == 28, bool(error.filename), (place / "model" / "palpate.json").exists())
+"""
+
+
+def test_a_full_disk_is_told_as_such(tmp_path: Path) -> None:
+    """XGBoost has its own error, which says nothing of the disk, and may lose the end of a file without one."""
+    done = run_on_small_disk(_SAVING, tmp_path / "disk")
+    assert not done.stderr
+    assert done.stdout.split() == ["True", "True", "False"] * 5

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import polars as pl
 import pytest
@@ -52,6 +54,58 @@ def test_rare_names_are_found_where_names_are(note: str, names: set[str]) -> Non
     assert found([note, "The patient has fever. Started Lasix and Cardizem; Larkspur was full."]) == names
 
 
+@pytest.mark.parametrize("name", ["Kowalczyk", "Anantharaman", "Østergaard", "Przemysław", "McGillicuddy", "Njoroge"])
+def test_names_of_no_list_are_known_by_their_capitals(name: str) -> None:
+    notes = [
+        f"He was seen by {name} in clinic and started on Lasix.",
+        f"Her daughter {name} is at the bedside. She has Crohn's disease.",
+        f"Discussed with {name}'s brother, who agrees. {name} will call in March.",
+        f"The plan was reviewed with {name}-Gupta today; he feels well on Lasix.",
+    ]
+    assert found(notes) >= {name.lower()}
+    assert not found(notes) & {"lasix", "crohn", "march", "clinic", "brother"}
+    assert found([*notes, *(f"the {name.lower()} was {word}" for word in ("clean", "dry", "intact"))]) == {"gupta"}
+    assert find_names(notes, [f"{name.lower()}'s", f"{name.lower()}-gupta"]) == {
+        f"{name.lower()}'s",
+        f"{name.lower()}-gupta",
+    }
+
+
+@pytest.mark.parametrize(
+    "notes",
+    [
+        ["He is on Zyqprovan 40 mg", "and takes Zyqprovan at night", "with Zyqprovan held", "his Zyqprovan level"],
+        ["a positive Zyqprov sign", "with Zyqprov's disease", "for Zyqprov syndrome", "seen with Zyqprov contracture"],
+        ["sent to the Zyqprov ward", "a bed in the Zyqprov unit", "on the Zyqprov floor", "then Zyqprov ward again"],
+        [
+            "some Assessment and Plan: stable",
+            "his Zyqprov Review: done",
+            "a Zyqprov: clear",
+            "one Zyqprov Findings: none",
+        ],
+        ["Overall Zyqprov Summary", "Final Zyqprov of Care", "Initial Zyqprov", "Later Zyqprov"],
+    ],
+    ids=["medicine", "eponym", "ward", "before a colon", "headings"],
+)
+def test_other_words_with_capitals_are_kept(notes: list[str]) -> None:
+    assert not found(["\n".join(["The patient has fever.", note]) for note in notes])
+
+
+def test_common_words_with_capitals_are_kept() -> None:
+    words = [
+        "Tuesday",
+        "Boston",
+        "Vietnamese",
+        "Coumadin",
+        "Parkinson",
+        "Klebsiella",
+        "Medicare",
+        "Ibuprofen",
+        "Hepatitis",
+    ]
+    assert not found([f"the note says {word} once and {word} twice, then {word} again" for word in words])
+
+
 def test_words_that_happen_to_follow_a_name_are_kept() -> None:
     notes = [
         "Dr. Smith Ordered Lasix. Attending: Cardiology. Maria Denies fever. Name: Unknown. Seen by Cardiology, MD.",
@@ -82,3 +136,12 @@ def test_they_are_not_chosen_unless_listed(how: str) -> None:
     assert "cough" in chosen
     assert not counts.is_common("Jennifer")
     assert counts.is_rare("Jennifer")
+
+
+@pytest.mark.parametrize(
+    "hostile", ["x Aa" + "-Aa" * 40_000, "x " + "Aa " * 40_000, "x Aa" + " " * 40_000, "Aa, " * 40_000]
+)
+def test_no_text_takes_long(hostile: str) -> None:
+    began = time.process_time()
+    find_names([hostile], ["aa", "fever"])
+    assert time.process_time() - began < 5

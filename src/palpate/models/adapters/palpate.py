@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import shutil
 import zipfile
@@ -22,7 +23,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from palpate.errors import ConfigError, MissingExtra, first_problem, parse_json
-from palpate.files import make_folder, write_atomically
+from palpate.files import failed_write, make_folder, write_atomically
 from palpate.models import Model
 from palpate.models.adapters.sklearn import EstimatorOptions, read_estimator
 from palpate.models.devices import DeviceOptions, choose
@@ -242,9 +243,9 @@ def save_tfidf_xgboost(
             old.unlink()
         several = getattr(trees, "estimators_", None)
         if several is None:
-            trees.save_model(home / "booster.json")
+            _write_trees(trees, home / "booster.json")
         for k, booster in enumerate(several or ()):
-            booster.save_model(home / f"booster-{k:04d}.json")
+            _write_trees(booster, home / f"booster-{k:04d}.json")
 
     return _save(folder, manifest, write)
 
@@ -303,10 +304,21 @@ def _write_skops(estimator: Any, file: Path) -> None:
         parts = {name: before.read(name) for name in before.namelist()}
     schema = re.sub(rb'("__id__": |"file": ")(\d+)(\b)', number, parts.pop("schema.json"))
     named = {_renumbered(name, numbers): data for name, data in parts.items()} | {"schema.json": schema}
-    with zipfile.ZipFile(file, "w") as after:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as after:
         for name in sorted(named):
             entry = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
             after.writestr(entry, named[name], compress_type=zipfile.ZIP_DEFLATED)
+    write_atomically(file, packed.getvalue())
+
+
+def _write_trees(classifier: Any, file: Path) -> None:
+    """What `classifier.save_model` writes, which does not tell a full disk from other errors."""
+    booster = classifier.get_booster()
+    booster.set_attr(scikit_learn=json.dumps({"_estimator_type": "classifier"}))
+    content = bytes(booster.save_raw("json"))
+    booster.set_attr(scikit_learn=None)
+    write_atomically(file, content)
 
 
 def _renumbered(name: str, numbers: Mapping[bytes, bytes]) -> str:
@@ -319,6 +331,12 @@ def _save(folder: Path, manifest: Manifest, write: Callable[[Path], None]) -> Pa
     make_folder(folder)
     final = folder / MANIFEST
     final.unlink(missing_ok=True)
-    write(folder)
+    try:
+        write(folder)
+    except Exception as error:
+        failed = failed_write(error, folder)  # safetensors has its own words for a full disk
+        if failed is None:
+            raise
+        raise failed from None
     write_atomically(final, manifest.model_dump_json(indent=2) + "\n")
     return folder

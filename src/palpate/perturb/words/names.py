@@ -1,14 +1,15 @@
 """Words of the notes that look like names of people, which are not shown unless somebody asks for them by name.
 
-Two signs are used. A word of the list of common names (`names.yaml`) counts where most of its places capitalise it: a
+Three signs are used. A word of the list of common names (`names.yaml`) counts where most of its places capitalise it: a
 place at the start of a sentence or in capitals says nothing. A name that is also a word of English or of medicine
 ("Rose", "Murphy") counts only where a sentence goes on with it in capitals; a disease or a sign that is called after
 somebody ("Wilson's disease") is no place of a name. And any word counts that is mostly where a name is: after "Dr.",
 "Mr." or the like with the capitalised words that follow ("Mrs. Ottoline Quackenbush"), before ", MD", after "Name:" or
-"Attending:", and, with a capital, after a name of the list. In notes without capitals, the names of the list count that
-are no other word.
+"Attending:", and, with a capital, after a name of the list. And any word counts that sentences nearly always go on with
+in capitals and that is known for nothing else (`capitals.py`). In notes without capitals, the names of the list count
+that are no other word.
 
-This is a safeguard beside the rule that a word of few patients is never shown: it knows common names only.
+This is a safeguard beside the rule that a word of few patients is never shown.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ from functools import cache, lru_cache
 from typing import Any
 
 from palpate.files import read_resource
+from palpate.perturb.words.capitals import LOWER, count_capitals
 from palpate.perturb.words.tokens import normalise_word
 
 _WITHIN = re.compile(r"(?<=[a-z,;] )[A-Z][a-z']+(?:-[A-Z][a-z]+)?")
 _ANYWHERE = re.compile(r"\b[A-Z][a-z']+")
-_SMALL = re.compile(r"\b[a-z][a-z']+")
+_SMALL = re.compile(rf"\b[{LOWER}][{LOWER}']+")
 _TITLED = re.compile(r"\b(?:[Dd]r|[Mm]rs?|[Mm]s|[Mm]iss|[Pp]rof|MD|RN)\b\.?,? +([^\W\d_][^\W\d_'-]+)")
 _RUN = r"((?:[A-Z][^\W\d_]+(?:['\u2019-][^\W\d_]+)*(?:, |[ ,]|(?=\W)|$)){1,3})"
 """Up to three capitalised words, as in "QUACKENBUSH, OTTOLINE" or "Jean-Luc O'Brien"."""
@@ -65,16 +67,21 @@ def find_names(texts: Iterable[str], words: Collection[str]) -> frozenset[str]:
     listed = {word: common_names()[stem] for word in words if (stem := _stem(word)) in common_names()}
     within, anywhere, small, titled, after, eponyms = (Counter[str]() for _ in range(6))
     normal = lru_cache(maxsize=_REMEMBERED)(normalise_word)
+    others = {word: _parts(word) for word in words if word not in listed}
+    capitals = count_capitals(texts, {part for parts in others.values() for part in parts}, normal)
+    counted = {*listed, *capitals.candidates()}
     for text in texts:
         for places, pattern in ((within, _WITHIN), (anywhere, _ANYWHERE), (small, _SMALL)):
-            places.update(filter(listed.__contains__, map(normal, pattern.findall(text))))
+            places.update(filter(counted.__contains__, map(normal, pattern.findall(text))))
         titled.update(map(normal, _in_places_of_names(text)))
         eponyms.update(filter(listed.__contains__, map(normal, _EPONYM.findall(text))))
     within, anywhere, small = within - eponyms, anywhere - eponyms, small + eponyms
     if titled:
         after = _all_places(texts, titled)
-    written = bool(anywhere.total())
-    found = {word for word, only in listed.items() if _is_name(word, only, within, anywhere, small, written)}
+    written = any(anywhere[word] for word in listed)
+    unlisted = capitals.names(small)
+    found = {word for word, parts in others.items() if not unlisted.isdisjoint(parts)}
+    found |= {word for word, only in listed.items() if _is_name(word, only, within, anywhere, small, written)}
     return frozenset(found | {word for word, n in titled.items() if word in words and n > _MOST * after[word]})
 
 
@@ -119,6 +126,11 @@ def _all_places(texts: Iterable[str], wanted: Collection[str]) -> Counter[str]:
     for text in texts:
         found.update(filter(wanted.__contains__, map(normalise_word, _WORD.findall(text))))
     return found
+
+
+def _parts(word: str) -> list[str]:
+    """The names in "kowalczyk-nowak" and in "kowalczyk's"."""
+    return [part.replace("\u2019", "'").removesuffix("'s") for part in word.split("-")]
 
 
 def _stem(word: str) -> str:

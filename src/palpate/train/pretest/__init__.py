@@ -16,6 +16,7 @@ identifies it too. A label for which nothing can be learned has an empty column,
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 from collections.abc import Collection, Mapping
@@ -350,8 +351,9 @@ def _digest(cohort: Cohort, options: PretestOptions, families: Collection[str]) 
 
 
 def _save(file: Path, values: NDArray[Any]) -> None:
-    with replacing(file) as draft:
-        np.save(draft, values)
+    content = io.BytesIO()  # np.save to a file itself overlooks a disk that is full when C closes the file
+    np.save(content, values)
+    write_atomically(file, content.getvalue())
 
 
 def _with_columns(cohort: Cohort, columns: Mapping[str, NDArray[np.float64]], job: str) -> Cohort:
