@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,18 @@ from palpate.errors import InputError
 
 IN_MEMORY = 1 << 28
 """Bytes of the largest array that is kept in memory."""
+AT_ONCE = 1 << 18
+"""Rows that are worked out at a time, so that what is needed on the way is small."""
+
+
+def parts(n: int, at_once: int | None = None) -> Iterator[slice]:
+    """`n` rows, some at a time.
+
+    >>> [*parts(5, 2)]
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
+    step = at_once or AT_ONCE
+    return (slice(low, min(low + step, n)) for low in range(0, n, step))
 
 
 def empty(shape: int | tuple[int, ...], dtype: DTypeLike) -> Any:
@@ -47,11 +60,48 @@ def filled(shape: int | tuple[int, ...], value: float) -> Any:
 
 def taken(values: Any, rows: Any) -> Any:
     """Some rows of an array, as `values[rows]`, without a second copy on the way; all in their order are not copied."""
-    if len(rows) == len(values) and np.array_equal(rows, np.arange(len(values))):
+    if _are_all(rows, len(values)):
         return values
     out = empty((len(rows), *values.shape[1:]), values.dtype)
     np.take(values, rows, axis=0, out=out, mode="clip")  # which does not buffer, unlike the default
     return out
+
+
+def stored(values: Any) -> Any:
+    """The same values, in a file where they are too many for memory."""
+    if values.nbytes <= IN_MEMORY:
+        return values
+    out = empty(values.shape, values.dtype)
+    out[...] = values
+    return out
+
+
+def _are_all(rows: Any, n: int) -> bool:
+    """Whether rows are all of `n` in their order."""
+    if len(rows) != n or not isinstance(rows, np.ndarray) or rows.dtype.kind not in "iu":
+        return False
+    return all(np.array_equal(rows[part], np.arange(part.start, part.stop)) for part in parts(n))
+
+
+def differences(values: Any) -> Any:
+    """As `np.diff`."""
+    out = empty(max(len(values) - 1, 0), values.dtype)
+    return np.subtract(values[1:], values[:-1], out=out)
+
+
+def rows_where(mask: Any, of: Any) -> Any:
+    """The rows whose `of` is marked: `np.flatnonzero(mask[of])`, some at a time.
+
+    >>> rows_where(np.array([False, True]), np.array([1, 0, 1])).tolist()
+    [0, 2]
+    """
+    rows = empty(sum(int(np.count_nonzero(mask[of[part]])) for part in parts(len(of))), np.int64)
+    at = 0
+    for part in parts(len(of)):
+        some = np.flatnonzero(mask[of[part]])
+        np.add(some, part.start, out=rows[at : at + len(some)])
+        at += len(some)
+    return rows
 
 
 def columns(values: Any, which: Any) -> Any:
