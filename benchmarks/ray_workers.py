@@ -3,8 +3,9 @@
 The model sleeps, so that neither the number of cores nor other programs matter: what is measured is what Ray adds. With
 `--computes` it computes instead, a fixed amount of work on one core, so that two workers and Ray itself share the cores
 of a machine that must have nothing else to do. Only the time from the first answer to the last counts; starting Ray and
-loading the model are printed apart, as they do not grow with the run. Exit code 1 if one worker takes more than 5% longer than this process, if two are less than 0.85 as
-efficient, or if an answer differs after a worker was killed every few seconds.
+loading the model are printed apart, as they do not grow with the run. Exit code 1 if one worker takes more than 5%
+longer than this process, if two are less than 0.85 as efficient, or if an answer differs after a worker was killed
+every few seconds.
 
     python benchmarks/ray_workers.py [--calls 120] [--seconds 0.5] [--kill-every 20] [--computes]
 """
@@ -108,10 +109,16 @@ def main() -> int:
         print(f"this process: {here.rest:.1f} s for {asked.calls - 1} calls", flush=True)
         one = timed(Execution("ray", 1, options), spec, model, calls)
         overhead = one.rest / here.rest - 1
-        print(f"one worker:   {one.rest:.1f} s, overhead {overhead:.1%}; {one.first:.1f} s to the first answer")
+        print(
+            f"one worker:   {one.rest:.1f} s, overhead {overhead:.1%}; {one.first:.1f} s to the first answer",
+            flush=True,
+        )
         two = timed(Execution("ray", 2, options), spec, model, calls)
         efficiency = one.rest / two.rest / 2
-        print(f"two workers:  {two.rest:.1f} s, efficiency {efficiency:.2f}; {two.first:.1f} s to the first answer")
+        print(
+            f"two workers:  {two.rest:.1f} s, efficiency {efficiency:.2f}; {two.first:.1f} s to the first answer",
+            flush=True,
+        )
         done, killed = threading.Event(), list[int]()
         threading.Thread(target=kill_workers, args=(folder, asked.kill_every, done, killed), daemon=True).start()
         dying = timed(Execution("ray", 2, options), spec, model, calls)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -45,9 +45,7 @@ def empty(shape: int | tuple[int, ...], dtype: DTypeLike) -> Any:
         try:
             os.posix_fallocate(file.fileno(), 0, size)  # otherwise a full disk would end the process without a word
         except OSError as error:
-            where, why = tempfile.gettempdir(), error.strerror
-            hint = "set TMPDIR to a folder on a larger disk"
-            raise InputError(f"no room for {size / 1e9:.1f} GB in {where} ({why})", hint=hint) from None
+            raise _no_room(size, error) from None
         return np.asarray(np.memmap(file, dtype=dtype, mode="r+", shape=shape))
 
 
@@ -65,6 +63,50 @@ def taken(values: Any, rows: Any) -> Any:
     out = empty((len(rows), *values.shape[1:]), values.dtype)
     np.take(values, rows, axis=0, out=out, mode="clip")  # which does not buffer, unlike the default
     return out
+
+
+class Growing:
+    """A column of whole numbers that grows, in a file once it is too large for memory.
+
+    >>> column = Growing()
+    >>> column.extend([1, 2]), column.extend([3]), column.values().tolist()
+    (None, None, [1, 2, 3])
+    """
+
+    def __init__(self) -> None:
+        self._parts: list[Any] = []
+        self._waiting = 0
+        self._file: IO[bytes] | None = None
+
+    def extend(self, values: Any) -> None:
+        """Add some numbers."""
+        self._parts.append(np.ascontiguousarray(values, np.int64))
+        self._waiting += self._parts[-1].nbytes
+        if self._waiting > IN_MEMORY:
+            self._write()
+
+    def _write(self) -> None:
+        """Move what is in memory to the file."""
+        self._file = self._file or tempfile.TemporaryFile(prefix="palpate-")  # noqa: SIM115  (it ends with the column)
+        try:
+            for part in self._parts:
+                self._file.write(part.data)
+            self._file.flush()
+        except OSError as error:
+            raise _no_room(self._waiting, error) from None
+        self._parts, self._waiting = [], 0
+
+    def values(self) -> Any:
+        """All numbers so far."""
+        if self._file is None:
+            return np.concatenate([*self._parts, np.zeros(0, np.int64)])
+        self._write()
+        return np.asarray(np.memmap(self._file, dtype=np.int64, mode="r+"))
+
+
+def _no_room(size: int, error: OSError) -> InputError:
+    hint = "set TMPDIR to a folder on a larger disk"
+    return InputError(f"no room for {size / 1e9:.1f} GB in {tempfile.gettempdir()} ({error.strerror})", hint=hint)
 
 
 def stored(values: Any) -> Any:

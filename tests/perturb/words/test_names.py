@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import numpy as np
 import polars as pl
 import pytest
@@ -12,6 +14,7 @@ from palpate.perturb.words import count_words
 from palpate.perturb.words.names import common_names, find_names
 from palpate.synthetic.plants import SPURIOUS_WORD
 
+words_of_notes = import_module("palpate.perturb.words.tokens")  # the package has a function of that name
 NOTES = [
     "He was seen by Smith in clinic. Discussed with Maria Gonzalez, his wife. Dr. Quillfeather agreed.",
     "Follow up with Smith. The rose garden. A grant was given; his mark was clear. Call Mrs Quillfeather, RN.",
@@ -82,3 +85,17 @@ def test_they_are_not_chosen_unless_listed(how: str) -> None:
     assert "cough" in chosen
     assert not counts.is_common("Jennifer")
     assert counts.is_rare("Jennifer")
+
+
+def test_several_processes_find_the_same_words_and_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [*NOTES, "", "Seen by ZOË and by Zoë; Dr. Quillfeather, again."]
+    whole, names = words_of_notes.tokenise(texts), found(texts)
+    monkeypatch.setattr(words_of_notes, "FEWEST_FOR_PROCESSES", 2)
+    monkeypatch.setattr(words_of_notes, "TEXTS_PER_PART", 2)
+    assert len(words_of_notes.text_parts(texts)) == 3
+    parts = words_of_notes.tokenise(texts)
+    assert parts.words == whole.words
+    assert np.array_equal(parts.codes, whole.codes)
+    assert np.array_equal(parts.first, whole.first)
+    assert parts.codes.dtype == whole.codes.dtype
+    assert found(texts) == names

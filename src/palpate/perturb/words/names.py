@@ -17,10 +17,11 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
+from palpate.cases.parallel import each_part
 from palpate.files import read_resource
-from palpate.perturb.words.tokens import normalise_word
+from palpate.perturb.words.tokens import normalise_word, text_parts
 
 _WITHIN = re.compile(r"(?<=[a-z,;] )[A-Z][a-z']+(?:-[A-Z][a-z]+)?")
 _ANYWHERE = re.compile(r"\b[A-Z][a-z']+")
@@ -60,22 +61,48 @@ def common_names() -> NameLists:
     return NameLists({name: name not in also for name in f"{listed['given']} {listed['family']}".split()})
 
 
+class _Places(NamedTuple):
+    """How often words are written in each way."""
+
+    within: Counter[str]
+    """With a capital within a sentence."""
+    anywhere: Counter[str]
+    """With a capital."""
+    small: Counter[str]
+    titled: Counter[str]
+    """Where a name is."""
+    eponyms: Counter[str]
+
+
 def find_names(texts: Iterable[str], words: Collection[str]) -> frozenset[str]:
     """Which of some words (in normal form) look like names of people in these texts."""
     listed = {word: common_names()[stem] for word in words if (stem := _stem(word)) in common_names()}
-    within, anywhere, small, titled, after, eponyms = (Counter[str]() for _ in range(6))
-    normal = lru_cache(maxsize=_REMEMBERED)(normalise_word)
-    for text in texts:
-        for places, pattern in ((within, _WITHIN), (anywhere, _ANYWHERE), (small, _SMALL)):
-            places.update(filter(listed.__contains__, map(normal, pattern.findall(text))))
-        titled.update(map(normal, _in_places_of_names(text)))
-        eponyms.update(filter(listed.__contains__, map(normal, _EPONYM.findall(text))))
-    within, anywhere, small = within - eponyms, anywhere - eponyms, small + eponyms
+    parts, asked = text_parts(texts), frozenset(words)
+    found = _Places(*(Counter() for _ in _Places._fields))
+    for some in each_part(_places, [(*part, frozenset(listed)) for part in parts]):
+        for total, own in zip(found, some, strict=True):
+            total.update(own)
+    within, anywhere, small = found.within - found.eponyms, found.anywhere - found.eponyms, found.small + found.eponyms
+    titled = Counter({word: n for word, n in found.titled.items() if word in asked})
+    after = Counter[str]()
     if titled:
-        after = _all_places(texts, titled)
+        for own in each_part(_all_places, [(*part, frozenset(titled)) for part in parts]):
+            after.update(own)
     written = bool(anywhere.total())
-    found = {word for word, only in listed.items() if _is_name(word, only, within, anywhere, small, written)}
-    return frozenset(found | {word for word, n in titled.items() if word in words and n > _MOST * after[word]})
+    names = {word for word, only in listed.items() if _is_name(word, only, within, anywhere, small, written)}
+    return frozenset(names | {word for word, n in titled.items() if n > _MOST * after[word]})
+
+
+def _places(texts: Iterable[str], listed: Collection[str]) -> _Places:
+    """Where some texts have words of the list, and which words they have where a name is."""
+    found = _Places(*(Counter() for _ in _Places._fields))
+    normal = lru_cache(maxsize=_REMEMBERED)(normalise_word)
+    ways = ((found.within, _WITHIN), (found.anywhere, _ANYWHERE), (found.small, _SMALL), (found.eponyms, _EPONYM))
+    for text in texts:
+        for places, pattern in ways if listed else ():
+            places.update(filter(listed.__contains__, map(normal, pattern.findall(text))))
+        found.titled.update(map(normal, _in_places_of_names(text)))
+    return found
 
 
 def _in_places_of_names(text: str) -> Iterator[str]:
