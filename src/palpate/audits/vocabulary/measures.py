@@ -217,7 +217,7 @@ def _cells(word: Ints, note: Ints, n_notes: int) -> _Cells:
     begin = _begins(word, note)
     lengths = np.diff(begin, append=len(word))
     _, first, code = np.unique(word[begin] * n_notes + note[begin], return_index=True, return_inverse=True)
-    size: Floats = np.bincount(code, weights=lengths.astype(np.float64), minlength=len(first))
+    size = np.bincount(code, weights=lengths, minlength=len(first)).astype(np.float64)
     return _Cells(begin[first], size, scratch.stored(np.repeat(code.astype(np.int64), lengths)))
 
 
