@@ -1,11 +1,13 @@
 """Ray beside this process: overhead with one worker, efficiency with two, the same answers while workers are killed.
 
-The model sleeps, so that neither the number of cores nor other programs matter: what is measured is what Ray adds. Only
-the time from the first answer to the last counts; starting Ray and loading the model are printed apart, as they do not
-grow with the run. Exit code 1 if one worker takes more than 5% longer than this process, if two are less than 0.85 as
-efficient, or if an answer differs after a worker was killed every few seconds.
+The model sleeps, so that neither the number of cores nor other programs matter: what is measured is what Ray adds. With
+`--computes` it computes instead, a fixed amount of work on one core, so that two workers and Ray itself share the cores
+of a machine that must have nothing else to do. Only the time from the first answer to the last counts; starting Ray and
+loading the model are printed apart, as they do not grow with the run. Exit code 1 if one worker takes more than 5%
+longer than this process, if two are less than 0.85 as efficient, or if an answer differs after a worker was killed
+every few seconds.
 
-    python benchmarks/ray_workers.py [--calls 120] [--seconds 0.5] [--kill-every 20]
+    python benchmarks/ray_workers.py [--calls 40] [--seconds 2] [--kill-every 20] [--computes]
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import tempfile
 import textwrap
 import threading
 import time
+import zlib
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,12 +38,27 @@ MODEL = """
     import os, time, zlib
     from pathlib import Path
 
+    BLOCK = bytes(1 << 20)
+
     def scores(texts):
         if len(texts) >= 8:  # palpate tries a few texts first
-            time.sleep({seconds})
+            {work}
             Path({folder!r}, f"worker-{{os.getpid()}}").touch()
         return [zlib.crc32(text.encode()) / 2**32 for text in texts]
 """
+
+
+SLEEPS, COMPUTES = "time.sleep({seconds})", "any(zlib.crc32(BLOCK) < 0 for _ in range({blocks}))"
+BLOCK = bytes(1 << 20)
+
+
+def blocks_in(seconds: float) -> int:
+    """How many blocks one core hashes in this time: the work of a call that computes."""
+    began, n = time.perf_counter(), 0
+    while time.perf_counter() - began < 2.0:
+        zlib.crc32(BLOCK)
+        n += 1
+    return max(1, round(seconds * n / (time.perf_counter() - began)))
 
 
 class Timed(NamedTuple):
@@ -73,13 +91,15 @@ def kill_workers(folder: Path, every: float, done: threading.Event, killed: list
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--calls", type=int, default=120)
-    parser.add_argument("--seconds", type=float, default=0.5)
+    parser.add_argument("--calls", type=int, default=40)
+    parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--kill-every", type=float, default=20.0)
+    parser.add_argument("--computes", action="store_true")
     asked = parser.parse_args()
+    work = COMPUTES.format(blocks=blocks_in(asked.seconds)) if asked.computes else SLEEPS.format(seconds=asked.seconds)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "sleeper.py").write_text(textwrap.dedent(MODEL).format(seconds=asked.seconds, folder=name))
+        (folder / "sleeper.py").write_text(textwrap.dedent(MODEL).format(work=work, folder=name))
         spec = ModelSpec("sleeper", "python:sleeper:scores", name, {"labels": ["ill"]})
         model = load_here(spec)
         inputs = Inputs.from_texts([f"note {k}" for k in range(ROWS * asked.calls)])
@@ -89,10 +109,17 @@ def main() -> int:
         print(f"this process: {here.rest:.1f} s for {asked.calls - 1} calls", flush=True)
         one = timed(Execution("ray", 1, options), spec, model, calls)
         overhead = one.rest / here.rest - 1
-        print(f"one worker:   {one.rest:.1f} s, overhead {overhead:.1%}; {one.first:.1f} s to the first answer")
+        print(
+            f"one worker:   {one.rest:.1f} s, overhead {overhead:.1%}; {one.first:.1f} s to the first answer",
+            flush=True,
+        )
         two = timed(Execution("ray", 2, options), spec, model, calls)
-        efficiency = one.rest / two.rest / 2
-        print(f"two workers:  {two.rest:.1f} s, efficiency {efficiency:.2f}; {two.first:.1f} s to the first answer")
+        # At the first answer, the other worker's first call is nearly done: it is not counted either.
+        efficiency = one.rest / (asked.calls - 1) * (asked.calls - 2) / 2 / two.rest
+        print(
+            f"two workers:  {two.rest:.1f} s, efficiency {efficiency:.2f}; {two.first:.1f} s to the first answer",
+            flush=True,
+        )
         done, killed = threading.Event(), list[int]()
         threading.Thread(target=kill_workers, args=(folder, asked.kill_every, done, killed), daemon=True).start()
         dying = timed(Execution("ray", 2, options), spec, model, calls)

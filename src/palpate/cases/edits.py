@@ -16,6 +16,7 @@ from typing import NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from palpate.cases import scratch
 from palpate.privacy import hides
 
 Ints = NDArray[np.int64]
@@ -78,7 +79,7 @@ class _Edited:
     @cached_property
     def n_edits(self) -> Ints:
         """How many edits each row has; 0 means the parent itself. Computed once: callers may read it in a loop."""
-        return np.diff(self.first_edit)
+        return scratch.differences(self.first_edit)  # type: ignore[no-any-return]
 
     def edit_columns(self, rows: Ints) -> tuple[Ints, Ints]:
         """The edit indices of `rows`, and their new `first_edit`."""
@@ -106,9 +107,9 @@ class Variants(_Edited):
     made: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        inside = np.ones(len(self.start), dtype=bool)
-        inside[self.first_edit[1:-1][self.first_edit[1:-1] < len(inside)]] = False
-        overlap = inside[1:] & (self.start[1:] < self.end[:-1])
+        begins = np.zeros(max(len(self.start), int(self.first_edit.max(initial=0))) + 1, dtype=bool)
+        begins[self.first_edit[1:-1]] = True
+        overlap = ~begins[1 : len(self.start)] & (self.start[1:] < self.end[:-1])
         if np.any(self.start < 0) or np.any(self.end < self.start) or np.any(overlap):
             raise ValueError("the edits of a variant must be sorted spans that do not overlap")
 

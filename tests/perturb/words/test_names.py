@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from importlib import import_module
 
 import numpy as np
 import polars as pl
@@ -14,6 +15,7 @@ from palpate.perturb.words import count_words
 from palpate.perturb.words.names import common_names, find_names
 from palpate.synthetic.plants import SPURIOUS_WORD
 
+words_of_notes = import_module("palpate.perturb.words.tokens")  # the package has a function of that name
 NOTES = [
     "He was seen by Smith in clinic. Discussed with Maria Gonzalez, his wife. Dr. Quillfeather agreed.",
     "Follow up with Smith. The rose garden. A grant was given; his mark was clear. Call Mrs Quillfeather, RN.",
@@ -145,3 +147,17 @@ def test_no_text_takes_long(hostile: str) -> None:
     began = time.process_time()
     find_names([hostile], ["aa", "fever"])
     assert time.process_time() - began < 5
+
+
+def test_several_processes_find_the_same_words_and_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [*NOTES, "", "Seen by ZOË and by Zoë; Dr. Quillfeather, again."]
+    whole, names = words_of_notes.tokenise(texts), found(texts)
+    monkeypatch.setattr(words_of_notes, "FEWEST_FOR_PROCESSES", 2)
+    monkeypatch.setattr(words_of_notes, "TEXTS_PER_PART", 2)
+    assert len(words_of_notes.text_parts(texts)) == 3
+    parts = words_of_notes.tokenise(texts)
+    assert parts.words == whole.words
+    assert np.array_equal(parts.codes, whole.codes)
+    assert np.array_equal(parts.first, whole.first)
+    assert parts.codes.dtype == whole.codes.dtype
+    assert found(texts) == names

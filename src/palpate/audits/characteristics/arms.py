@@ -15,6 +15,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
+from palpate.cases import scratch
 from palpate.cases.edits import Ints
 from palpate.errors import ConfigError
 
@@ -131,7 +132,7 @@ class Arm:
         part, shape = values[self.first : self.stop], (len(self.rows), len(self.groups), *values.shape[1:])
         if self.possible is None:
             return part.reshape(shape)
-        whole = np.full(shape, np.nan)
+        whole: NDArray[np.float64] = scratch.filled(shape, np.nan)
         whole[self.possible] = part
         return whole
 

@@ -22,6 +22,7 @@ from palpate.audits.characteristics.arms import ACTIONS, Arm, ArmSpec
 from palpate.audits.characteristics.contrasts import contrasts
 from palpate.audits.characteristics.observed import ObservedGroups
 from palpate.audits.kit.scope import validation_rows
+from palpate.cases import scratch
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Edit, Ints, Skip, Variants
 from palpate.cases.parallel import each_part
@@ -140,38 +141,48 @@ class _ArmVariants:
                 self.edits.extend((start, end, replacements.setdefault(text, len(replacements))))
         return None
 
+
+class _JoinedArm:
+    """The variants of one arm of all notes, whose columns are in files where they are large."""
+
+    def __init__(self, spec: ArmSpec) -> None:
+        self.counted = _ArmVariants(spec)
+        """How the notes fared; its variants are in the columns."""
+        self.n_edits, self.edits = scratch.Growing(), scratch.Growing()
+        self._possible = [np.zeros((0, len(spec.groups)), dtype=np.bool_)]
+
     def extend(self, more: _ArmVariants, places: Ints) -> None:
         """Take over what was collected from later notes, whose replacements have these places here."""
-        self.rows += more.rows
-        self.n_edits += more.n_edits
         edits = np.frombuffer(more.edits, np.int64).reshape(-1, 3).copy()
         edits[:, 2] = places[edits[:, 2]]
-        self.edits.frombytes(edits.tobytes())
-        self.actions += more.actions
-        self.possible += more.possible
-        self.left_out.update(more.left_out)
-        self.partly.update(more.partly)
+        self.edits.extend(edits.reshape(-1))
+        self.n_edits.extend(more.n_edits)
+        self._possible.append(np.asarray(more.possible, np.bool_).reshape(-1, self._possible[0].shape[1]))
+        own = self.counted
+        own.rows += more.rows
+        own.actions += more.actions
+        own.left_out.update(more.left_out)
+        own.partly.update(more.partly)
         for reason, counts in more.reasons.items():
-            known = self.reasons.setdefault(reason, np.zeros_like(counts))
+            known = own.reasons.setdefault(reason, np.zeros_like(counts))
             known += counts
 
     def arm(self, reference: int, first: int, n_notes: int) -> Arm:
         """The finished arm, whose variants begin at `first`."""
-        rows = np.asarray(self.rows, dtype=np.int64)
-        against = contrasts(self.spec, reference)
+        own = self.counted
         return Arm(
-            self.spec.name,
-            self.spec.names,
+            own.spec.name,
+            own.spec.names,
             reference,
-            rows,
+            np.asarray(own.rows, dtype=np.int64),
             first,
             n_notes,
-            self.actions,
-            self.reasons,
-            dict(self.left_out.most_common()),
-            against,
-            np.asarray(self.possible, dtype=np.bool_) if self.partly else None,
-            dict(self.partly.most_common()),
+            own.actions,
+            own.reasons,
+            dict(own.left_out.most_common()),
+            contrasts(own.spec, reference),
+            np.concatenate(self._possible) if own.partly else None,
+            dict(own.partly.most_common()),
         )
 
 
@@ -209,7 +220,7 @@ def alter_notes(
     alterer: AltersNotes,
 ) -> Plan[AlteredNotes]:
     """The notes in `rows` in every group of every arm, then as written, then the validation split for the threshold."""
-    texts, parts = cohort.texts, [_ArmVariants(spec) for spec in specs]
+    texts, parts = cohort.texts, [_JoinedArm(spec) for spec in specs]
     replacements: dict[str, int] = {}
     skips: list[Skip] = []
     asked = [(some, [texts[row] for row in some], tuple(specs), alterer) for some in _parts(rows)]
@@ -237,25 +248,45 @@ def alter_notes(
 
 
 def _variants(
-    parts: Sequence[_ArmVariants], arms: Sequence[Arm], unaltered: Ints, replacements: Mapping[str, int]
+    parts: Sequence[_JoinedArm], arms: Sequence[Arm], unaltered: Ints, replacements: Mapping[str, int]
 ) -> Variants:
-    names = ["original", *(name for arm in arms for name in arm.group_names)]
-    before = np.cumsum([1, *(len(arm.groups) for arm in arms)])
-    made = [
-        np.nonzero(np.ones((len(arm.rows), len(arm.groups))) if arm.possible is None else arm.possible) for arm in arms
-    ]
-    parent = [arm.rows[note] for arm, (note, _) in zip(arms, made, strict=True)]
-    group = [at + g for at, (_, g) in zip(before, made, strict=False)]
-    counts = np.concatenate([*(np.asarray(part.n_edits, np.int64) for part in parts), np.zeros_like(unaltered)])
-    edits = np.concatenate([np.asarray(part.edits, np.int64).reshape(-1, 3) for part in parts])
-    start, end, replacement = np.ascontiguousarray(edits.T)
+    """The columns of all arms and then of the notes as written."""
+    last = arms[-1].stop
+    n_rows = last + len(unaltered)
+    parent, group, first_edit = (scratch.empty(n, np.int64) for n in (n_rows, n_rows, n_rows + 1))
+    first_edit[0] = 0
+    before = 1
+    for part, arm in zip(parts, arms, strict=True):
+        first_edit[arm.first + 1 : arm.stop + 1] = part.n_edits.values()
+        _fill(arm, before, parent, group)
+        before += len(arm.groups)
+    parent[last:], group[last:], first_edit[last + 1 :] = unaltered, 0, 0
+    np.cumsum(first_edit, out=first_edit)
+    columns = [scratch.empty(int(first_edit[-1]), np.int64) for _ in range(3)]
+    at = 0
+    for part in parts:
+        edits = part.edits.values().reshape(-1, 3)
+        for column, own in zip(columns, edits.T, strict=True):
+            column[at : at + len(edits)] = own
+        at += len(edits)
+    start, end, replacement = columns
     return Variants(
-        parent=np.concatenate([*parent, unaltered]),
-        first_edit=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        parent=parent,
+        first_edit=first_edit,
         start=start,
         end=end,
         replacement=replacement,
         replacements=tuple(replacements),
-        group=np.concatenate([*group, np.zeros_like(unaltered)]),
-        group_names=tuple(names),
+        group=group,
+        group_names=("original", *(name for arm in arms for name in arm.group_names)),
     )
+
+
+def _fill(arm: Arm, before: int, parent: Ints, group: Ints) -> None:
+    """Which note and group each variant of an arm is; so many groups come before its own."""
+    at, n_groups = arm.first, len(arm.groups)
+    for some in scratch.parts(len(arm.rows), max(1, scratch.AT_ONCE // n_groups)):
+        possible = np.ones((some.stop - some.start, n_groups)) if arm.possible is None else arm.possible[some]
+        note, g = np.nonzero(possible)
+        parent[at : at + len(note)], group[at : at + len(note)] = arm.rows[some][note], before + g
+        at += len(note)

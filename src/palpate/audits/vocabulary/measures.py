@@ -34,7 +34,8 @@ from palpate.audits.vocabulary.intervals import (
     rate_interval,
     signed_interval,
 )
-from palpate.audits.vocabulary.plan import PlannedSwaps, Swaps
+from palpate.audits.vocabulary.plan import REMOVED, PlannedSwaps, Swaps
+from palpate.cases import scratch
 from palpate.cases.edits import Ints
 from palpate.results import MACRO, Plan, Predictions
 
@@ -111,7 +112,7 @@ class SwapLayout:
         """[pool, slot] sums over a patient's notes of the mean over a note's swaps, or of whether any is above 0."""
         out = np.zeros(self.notes.shape)
         for k, pool in enumerate(self.pools):
-            total = np.bincount(pool.cell, weights=values[pool.rows], minlength=len(pool.size))
+            total = np.bincount(pool.cell, weights=scratch.taken(values, pool.rows), minlength=len(pool.size))
             note = (total > 0).astype(np.float64) if of_any else total / pool.size
             out[k] = np.bincount(pool.slot, weights=note * pool.weight, minlength=len(self.slot_word))
         return out
@@ -158,41 +159,74 @@ def note_weights(plan: Plan[PlannedSwaps]) -> Floats | None:
 
 def lay_out(swaps: Swaps, patients: Ints, *, scheme: int = 0, weight: Floats | None = None) -> SwapLayout:
     """Sort the swaps of one scheme; `patients` and `weight` are of each row of the cohort."""
-    rows = np.flatnonzero(swaps.scheme == scheme)
-    word, note, number = swaps.word[rows], swaps.note[rows], swaps.filter[rows]
-    original = swaps.original[note]
+    rows = scratch.rows_where(np.arange(REMOVED + 1) == scheme, swaps.scheme)
+    word, note, number = (scratch.taken(column, rows) for column in (swaps.word, swaps.note, swaps.filter))
+    original = scratch.taken(swaps.original, note)
     if np.any(original < 0):
         raise ValueError("a swapped note must be scored unedited too")
-    _, patient = np.unique(patients[np.unique(note)], return_inverse=True)
-    patient_of = np.zeros(len(patients), dtype=np.int64)
-    patient_of[np.unique(note)] = patient
-    n_patients = int(patient.max()) + 1 if len(patient) else 0
-    slots, slot_of_swap = np.unique(word * max(n_patients, 1) + patient_of[note], return_inverse=True)
-    own = np.ones(len(rows)) if weight is None else weight[note]
-    pools = tuple(
-        _pool(np.flatnonzero(chosen), word * len(patients) + note, slot_of_swap, own)
-        for chosen in (np.ones(len(rows), dtype=bool), *(number == k for k in range(len(swaps.filters))))
-    )
+    patient_of, n_patients = _numbered_patients(note, patients)
+    step = max(n_patients, 1)
+    first = _begins(word, note)
+    slots = np.unique(word[first] * step + patient_of[note[first]])
+    pools = []
+    of_filter = np.eye(len(swaps.filters), len(swaps.filters) + 1, dtype=bool)  # the last column is filter -1
+    for mask in (np.ones(len(swaps.filters) + 1, dtype=bool), *of_filter):
+        chosen = scratch.rows_where(mask, number)
+        cells = _cells(scratch.taken(word, chosen), scratch.taken(note, chosen), len(patients))
+        of_cell = note[chosen[cells.first]]
+        slot = np.searchsorted(slots, word[chosen[cells.first]] * step + patient_of[of_cell])
+        own = np.ones(len(of_cell)) if weight is None else weight[of_cell]
+        pools.append(_Pool(chosen, cells.code, cells.size, slot, own))
     counted = np.stack([np.bincount(pool.slot, minlength=len(slots)).astype(np.float64) for pool in pools])
     mass = [np.bincount(pool.slot, weights=pool.weight, minlength=len(slots)) for pool in pools]
     return SwapLayout(
-        pools=pools,
-        variant=swaps.variant[rows],
+        pools=tuple(pools),
+        variant=scratch.taken(swaps.variant, rows),
         original=original,
         swap_word=word,
-        slot_word=slots // max(n_patients, 1),
-        slot_patient=slots % max(n_patients, 1),
+        slot_word=slots // step,
+        slot_patient=slots % step,
         n_words=len(swaps.words),
         n_patients=n_patients,
         notes=counted if weight is None else np.stack(mass),
         counted=None if weight is None else counted,
-        swap_weight=None if weight is None else own,
+        swap_weight=None if weight is None else weight[note],
     )
 
 
-def _pool(rows: Ints, key: Ints, slot: Ints, weight: Floats) -> _Pool:
-    _, first, cell, size = np.unique(key[rows], return_index=True, return_inverse=True, return_counts=True)
-    return _Pool(rows, cell.astype(np.int64), size.astype(np.float64), slot[rows][first], weight[rows][first])
+def _numbered_patients(note: Ints, patients: Ints) -> tuple[Ints, int]:
+    """The patients of the notes, numbered from 0 for each row of the cohort, and how many they are."""
+    is_used = np.zeros(len(patients), dtype=bool)
+    is_used[note] = True
+    known, number = np.unique(patients[is_used], return_inverse=True)
+    found = np.zeros(len(patients), dtype=np.int64)
+    found[is_used] = number
+    return found, len(known)
+
+
+class _Cells(NamedTuple):
+    """The distinct pairs of a word and a note, sorted: where each is first, how often it is, and which each row has."""
+
+    first: Ints
+    size: Floats
+    code: Ints
+
+
+def _cells(word: Ints, note: Ints, n_notes: int) -> _Cells:
+    """As `np.unique` finds them, which sorts one row of each run of equal rows: the swaps of a pair stand together."""
+    begin = _begins(word, note)
+    lengths = np.diff(begin, append=len(word))
+    _, first, code = np.unique(word[begin] * n_notes + note[begin], return_index=True, return_inverse=True)
+    size = np.bincount(code, weights=lengths, minlength=len(first)).astype(np.float64)
+    return _Cells(begin[first], size, scratch.stored(np.repeat(code.astype(np.int64), lengths)))
+
+
+def _begins(word: Ints, note: Ints) -> Ints:
+    """The rows at which another word or another note begins."""
+    new = np.ones(len(word), dtype=bool)
+    np.not_equal(word[1:], word[:-1], out=new[1:])
+    new[1:] |= note[1:] != note[:-1]
+    return np.flatnonzero(new)
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,11 +258,12 @@ class SwapEffects:
         out = np.zeros((len(scored), len(MEASURES), *layout.notes.shape))
         for m, answers in enumerate(scored.values()):
             p = answers.p[:, label]
-            before, after = p[layout.original], p[layout.variant]
+            before, after = scratch.taken(p, layout.original), scratch.taken(p, layout.variant)
             cut = self.thresholds.values[m, label]
-            out[m, 0] = layout.sums(np.abs(after - before))
-            out[m, 1] = layout.sums(after - before)
-            flips = ((after >= cut) != (before >= cut)).astype(np.float64)
+            change = np.subtract(after, before, out=scratch.empty(len(before), np.float64))
+            out[m, 1] = layout.sums(change)
+            out[m, 0] = layout.sums(np.abs(change, out=change))
+            flips = np.not_equal(after >= cut, before >= cut, out=change, casting="unsafe")
             out[m, 2] = np.nan if np.isnan(cut) else layout.sums(flips)
             out[m, 3] = np.nan if np.isnan(cut) else layout.sums(flips, of_any=True)
         return append_ensembles(out, self.predictions)

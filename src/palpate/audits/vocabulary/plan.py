@@ -9,7 +9,7 @@ that a model with a window reads no further than before.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from palpate.audits.kit.scope import validation_rows
 from palpate.audits.vocabulary.words import AuditedNotes
+from palpate.cases import scratch
 from palpate.cases.edits import Ints, Variants
 from palpate.perturb.words import Hits
 from palpate.perturb.words.substitutes import Substitutes, match_case
@@ -78,20 +79,39 @@ class Substitutions(NamedTuple):
         `offered` has each filter's substitutes, and whether their rows are pairs (otherwise they are words).
         """
         texts: list[str] = []
-        columns: list[tuple[Ints, Ints, Ints]] = []
-        for k, (substitutes, by_pair) in enumerate(offered.values()):
-            choice = substitutes.choice if by_pair else substitutes.choice[pairs.word]
-            pair, place = np.nonzero(choice >= 0)
-            columns.append((pair, np.full(len(pair), k), choice[pair, place] + len(texts)))
+        offers: list[tuple[Ints, bool, int]] = []
+        n = 0
+        for substitutes, by_pair in offered.values():
+            choice = substitutes.choice
+            counts = np.count_nonzero(choice >= 0, axis=1)
+            n += int(counts.sum() if by_pair else counts[pairs.word].sum())
+            offers.append((choice, by_pair, len(texts)))
             texts += substitutes.pool
-        pair, number, substitute = (np.concatenate(parts).astype(np.int64) for parts in zip(*columns, strict=True))
-        order = np.argsort(pair, kind="stable")
-        return cls(pair[order], number[order], substitute[order]), tuple(texts)
+        found, at = cls(*(scratch.empty(n, np.int64) for _ in range(3))), 0
+        width = sum(choice.shape[1] for choice, _, _ in offers)
+        for some in scratch.parts(len(pairs.word), max(1, scratch.AT_ONCE // max(width, 1))):
+            made = _offered(pairs.word[some], offers, some)
+            for column, own in zip(found, made, strict=True):
+                column[at : at + len(own)] = own
+            at += len(made.pair)
+        return found, tuple(texts)
 
     def sample(self, n: int, rng: np.random.Generator) -> Substitutions:
         """At most `n` substitutes of each pair, drawn."""
         kept = _first_of_each(self.pair, rng.random(len(self.pair)), np.full(len(self.pair), n))
         return Substitutions(*(column[kept] for column in self))
+
+
+def _offered(word: Ints, offers: Sequence[tuple[Ints, bool, int]], some: slice) -> Substitutions:
+    """Those of some pairs, from each filter's choices, whether their rows are pairs, and their first text."""
+    columns: list[tuple[Ints, Ints, Ints]] = []
+    for k, (choice, by_pair, first) in enumerate(offers):
+        own = choice[some] if by_pair else choice[word]
+        pair, place = np.nonzero(own >= 0)
+        columns.append((pair + some.start, np.full(len(pair), k), own[pair, place] + first))
+    pair, number, substitute = (np.concatenate(parts) for parts in zip(*columns, strict=True))
+    order = np.argsort(pair, kind="stable")
+    return Substitutions(pair[order], number[order], substitute[order])
 
 
 def _first_of_each(key: Ints, draw: NDArray[np.float64], most: Ints) -> NDArray[np.bool_]:
@@ -132,37 +152,66 @@ class CandidateSwaps:
     def choose(self, n_notes: Ints) -> Ints:
         """The substitutions that are taken when word k may have `n_notes[k]` notes."""
         taken = _first_of_each(self.pairs.word, self.draw, n_notes[self.pairs.word])
-        return np.flatnonzero(taken[self.substitutions.pair])
+        rows: Ints = scratch.rows_where(taken, self.substitutions.pair)
+        return rows
 
-    def removals(self, chosen: Ints) -> Ints:
-        """The pairs of the chosen substitutions whose word is taken out too."""
-        pair = np.unique(self.substitutions.pair[chosen])
-        return np.asarray(pair[self.removed[self.pairs.word[pair]]])
+    def pairs_of(self, chosen: Ints) -> Ints:
+        """The pairs that the chosen substitutions belong to, each once."""
+        seen = np.zeros(len(self.pairs.word), dtype=bool)
+        for part in scratch.parts(len(chosen)):
+            seen[self.substitutions.pair[chosen[part]]] = True
+        return np.flatnonzero(seen)
 
-    def variants(self, chosen: Ints, removals: Ints, scheme: Ints, *, unedited: Ints) -> Variants:
-        """`unedited` cases of the cohort first, then one row per chosen substitution, then one per removal."""
-        pair = np.concatenate([self.substitutions.pair[chosen], removals])
-        takes_all = np.asarray([*(name == ALL for name in self.schemes), True])[scheme]
-        n_edits = np.where(takes_all, self.pairs.n_hits[pair], 1)
-        last = np.cumsum(n_edits)
-        hit = np.repeat(self.pairs.first_hit[pair] - last + n_edits, n_edits) + np.arange(n_edits.sum())
+    def variants(self, chosen: Ints, pair: Ints, scheme: Ints, *, unedited: Ints) -> Variants:
+        """`unedited` cases of the cohort first, then one row per chosen substitution, then one per removal.
+
+        `pair` and `scheme` are those of the chosen substitutions and then of the removals.
+        """
+        n_plain, n_rows = len(unedited), len(pair)
+        first_edit = self._first_edits(pair, scheme, n_plain)
+        start, end, form = (scratch.empty(int(first_edit[-1]), np.int64) for _ in range(3))
         texts, blank = (*self.substitutes, BLANK), len(self.substitutes)
-        substitute = np.concatenate([self.substitutions.substitute[chosen], np.full(len(removals), blank)])
-        form = np.repeat(substitute * len(_CASINGS), n_edits)
-        form += self._casings[hit] if self.keep_case else 0
         is_used = np.zeros(len(texts) * len(_CASINGS), dtype=bool)
-        is_used[form] = True
+        for part in scratch.parts(n_rows):
+            first = first_edit[n_plain + part.start : n_plain + part.stop + 1]
+            edits, n_edits = slice(first[0], first[-1]), np.diff(first)
+            hit = np.repeat(self.pairs.first_hit[pair[part]] - first[:-1], n_edits) + np.arange(first[0], first[-1])
+            start[edits], end[edits] = self.pairs.hits.start[hit], self.pairs.hits.end[hit]
+            swapped = self.substitutions.substitute[chosen[part]]  # fewer where removals begin
+            substitute = np.concatenate([swapped, np.full(len(n_edits) - len(swapped), blank)])
+            form[edits] = np.repeat(substitute * len(_CASINGS), n_edits)
+            form[edits] += self._casings[hit] if self.keep_case else 0
+            is_used[form[edits]] = True
+        number = np.cumsum(is_used) - 1
+        for part in scratch.parts(len(form)):
+            form[part] = number[form[part]]
         written = (divmod(k, len(_CASINGS)) for k in np.flatnonzero(is_used).tolist())
+        parent, group = (scratch.empty(n_plain + n_rows, np.int64) for _ in range(2))
+        parent[:n_plain], group[:n_plain] = unedited, 0
+        np.take(self.notes.rows[self.pairs.note], pair, out=parent[n_plain:], mode="clip")
+        np.add(scheme, 1, out=group[n_plain:])
         return Variants(
-            parent=np.concatenate([unedited, self.notes.rows[self.pairs.note[pair]]]).astype(np.int64),
-            first_edit=np.concatenate([np.zeros(len(unedited) + 1, dtype=np.int64), last]),
-            start=self.pairs.hits.start[hit],
-            end=self.pairs.hits.end[hit],
-            replacement=(np.cumsum(is_used) - 1)[form],
+            parent=parent,
+            first_edit=first_edit,
+            start=start,
+            end=end,
+            replacement=form,
             replacements=tuple(match_case(texts[k], _CASINGS[case]) for k, case in written),
-            group=np.concatenate([np.zeros(len(unedited), dtype=np.int64), 1 + scheme]),
+            group=group,
             group_names=("original", *(f"{name} swapped" for name in self.schemes), "all removed"),
         )
+
+    def _first_edits(self, pair: Ints, scheme: Ints, n_plain: int) -> Ints:
+        """Where the edits of each row begin, after `n_plain` rows without any."""
+        takes_all = np.asarray([*(name == ALL for name in self.schemes), True])
+        n_hits = self.pairs.n_hits
+        first: Ints = scratch.empty(n_plain + len(pair) + 1, np.int64)
+        first[: n_plain + 1] = 0
+        for part in scratch.parts(len(pair)):
+            n_edits = np.where(takes_all[scheme[part]], n_hits[pair[part]], 1)
+            n_edits[0] += first[n_plain + part.start]
+            np.cumsum(n_edits, out=first[n_plain + part.start + 1 : n_plain + part.stop + 1])
+        return first
 
     @cached_property
     def _casings(self) -> Ints:
@@ -237,35 +286,61 @@ def plan_swaps(candidates: CandidateSwaps, n_notes: Ints, *, turn: int) -> Plan[
     cohort, rows = candidates.notes.cohort, candidates.notes.rows
     pairs, substitutions, n_words = candidates.pairs, candidates.substitutions, len(candidates.words)
     main, other = candidates.choose(n_notes), candidates.choose(np.minimum(n_notes, candidates.diagnostic_notes))
-    chosen, removals = np.concatenate([main, other]), candidates.removals(main)
-    scheme = np.repeat([0, 1, REMOVED], [len(main), len(other), len(removals)])
+    swapped = candidates.pairs_of(main)
+    removals = swapped[candidates.removed[pairs.word[swapped]]]
+    chosen, scheme = _joined([main, other]), _schemes(len(main), len(other), len(removals))
     validation = validation_rows(cohort)
-    notes = np.unique(pairs.note[substitutions.pair[main]])
+    notes = np.unique(pairs.note[swapped])
     if candidates.finds_threshold and not len(validation):
         notes = np.arange(len(rows))
     unedited = np.concatenate([rows[notes], validation])
     original = np.full(len(cohort), -1, dtype=np.int64)
     original[rows[notes]] = np.arange(len(notes))
-    pair = np.concatenate([substitutions.pair[chosen], removals])
+    pair = _joined([scratch.taken(substitutions.pair, chosen), removals])
     n_with_word = np.bincount(pairs.word, minlength=n_words)
-    n_offered = np.bincount(pairs.word[substitutions.pair], minlength=n_words)
+    n_of_pair = np.bincount(substitutions.pair, minlength=len(pairs.word))
+    n_offered = np.bincount(pairs.word, weights=n_of_pair, minlength=n_words).astype(np.int64)
     swaps = Swaps(
         words=candidates.words,
         filters=candidates.filters,
-        word=pairs.word[pair],
-        note=rows[pairs.note[pair]],
-        filter=np.concatenate([substitutions.filter[chosen], np.full(len(removals), -1)]),
+        word=scratch.taken(pairs.word, pair),
+        note=scratch.taken(rows[pairs.note], pair),
+        filter=_joined([scratch.taken(substitutions.filter, chosen), np.full(len(removals), -1)]),
         schemes=(SCHEMES[candidates.schemes[0]], SCHEMES[candidates.schemes[1]]),
         scheme=scheme,
-        variant=len(unedited) + np.arange(len(pair)),
+        variant=_numbered(len(unedited), len(pair)),
         original=original,
         n_occurrences=np.bincount(pairs.hits.word, minlength=n_words),
         n_notes=n_with_word,
         reasons=tuple(map(_why_no_swap, n_with_word.tolist(), n_offered.tolist())),
     )
-    variants = candidates.variants(chosen, removals, scheme, unedited=unedited)
+    variants = candidates.variants(chosen, pair, scheme, unedited=unedited)
     memory = PlannedSwaps(candidates, swaps, n_notes, turn, slice(len(notes), len(unedited)))
     return Plan(cohort, variants, candidates.labels, cases=rows, memory=memory)
+
+
+def _joined(parts: Sequence[Ints]) -> Ints:
+    """Columns one after the other."""
+    column: Ints = scratch.empty(sum(map(len, parts)), np.int64)
+    return np.concatenate(parts, out=column)
+
+
+def _schemes(*counts: int) -> Ints:
+    """0, 1 and `REMOVED`, each as often as it is planned."""
+    column: Ints = scratch.empty(sum(counts), np.int64)
+    at = 0
+    for scheme, n in enumerate(counts):
+        column[at : at + n] = scheme
+        at += n
+    return column
+
+
+def _numbered(first: int, n: int) -> Ints:
+    """`n` numbers from `first` on."""
+    column: Ints = scratch.empty(n, np.int64)
+    for part in scratch.parts(n):
+        column[part] = np.arange(first + part.start, first + part.stop)
+    return column
 
 
 def _why_no_swap(n_notes: int, n_offered: int) -> str | None:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
-from functools import cache
+from collections.abc import Collection, Iterable, Mapping
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 from palpate.files import read_resource
+from palpate.perturb.words.tokens import normalise_word
 
 _LETTERS = [chr(code) for code in range(0x530) if chr(code).isalpha()]
 UPPER = "".join(letter for letter in _LETTERS if letter.isupper())
@@ -80,8 +81,9 @@ def _endings() -> tuple[str, ...]:
     return tuple(read_resource("palpate.perturb.words", "capitals.yaml")["endings"].split())
 
 
-def count_capitals(texts: Iterable[str], words: Collection[str], normal: Callable[[str], str]) -> Capitals:
+def count_capitals(texts: Iterable[str], words: Collection[str]) -> Capitals:
     """Count the places of those of some words (in normal form) that are not known."""
+    normal = lru_cache(maxsize=1 << 16)(normalise_word)
     unknown = {word for word in words if word not in capitalised_words() and not word.endswith(_endings())}
     found = Capitals(Counter(), Counter(), Counter())
     for text in texts:

@@ -18,11 +18,12 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
+from palpate.cases.parallel import each_part
 from palpate.files import read_resource
-from palpate.perturb.words.capitals import LOWER, count_capitals
-from palpate.perturb.words.tokens import normalise_word
+from palpate.perturb.words.capitals import LOWER, Capitals, count_capitals
+from palpate.perturb.words.tokens import normalise_word, text_parts
 
 _WITHIN = re.compile(r"(?<=[a-z,;] )[A-Z][a-z']+(?:-[A-Z][a-z]+)?")
 _ANYWHERE = re.compile(r"\b[A-Z][a-z']+")
@@ -62,27 +63,65 @@ def common_names() -> NameLists:
     return NameLists({name: name not in also for name in f"{listed['given']} {listed['family']}".split()})
 
 
+class _Places(NamedTuple):
+    """How often words are written in each way."""
+
+    within: Counter[str]
+    """With a capital within a sentence."""
+    anywhere: Counter[str]
+    """With a capital."""
+    small: Counter[str]
+    titled: Counter[str]
+    """Where a name is."""
+    eponyms: Counter[str]
+
+
 def find_names(texts: Iterable[str], words: Collection[str]) -> frozenset[str]:
     """Which of some words (in normal form) look like names of people in these texts."""
     listed = {word: common_names()[stem] for word in words if (stem := _stem(word)) in common_names()}
-    within, anywhere, small, titled, after, eponyms = (Counter[str]() for _ in range(6))
-    normal = lru_cache(maxsize=_REMEMBERED)(normalise_word)
     others = {word: _parts(word) for word in words if word not in listed}
-    capitals = count_capitals(texts, {part for parts in others.values() for part in parts}, normal)
-    counted = {*listed, *capitals.candidates()}
-    for text in texts:
-        for places, pattern in ((within, _WITHIN), (anywhere, _ANYWHERE), (small, _SMALL)):
-            places.update(filter(counted.__contains__, map(normal, pattern.findall(text))))
-        titled.update(map(normal, _in_places_of_names(text)))
-        eponyms.update(filter(listed.__contains__, map(normal, _EPONYM.findall(text))))
-    within, anywhere, small = within - eponyms, anywhere - eponyms, small + eponyms
+    parts, asked = text_parts(texts), frozenset(words)
+    unlisted = frozenset(part for word in others for part in others[word])
+    capitals = Capitals(
+        *_summed(each_part(count_capitals, [(*part, unlisted) for part in parts]), len(Capitals._fields))
+    )
+    counted = frozenset([*listed, *capitals.candidates()])
+    ways = each_part(_places, [(*part, counted) for part in parts])
+    places = _Places(*_summed(ways, len(_Places._fields)))
+    eponyms = Counter({word: n for word, n in places.eponyms.items() if word in listed})
+    within, anywhere, small = places.within - eponyms, places.anywhere - eponyms, places.small + eponyms
+    titled = Counter({word: n for word, n in places.titled.items() if word in asked})
+    after = Counter[str]()
     if titled:
-        after = _all_places(texts, titled)
+        (after,) = _summed(
+            ((own,) for own in each_part(_all_places, [(*part, frozenset(titled)) for part in parts])), 1
+        )
     written = any(anywhere[word] for word in listed)
-    unlisted = capitals.names(small)
-    found = {word for word, parts in others.items() if not unlisted.isdisjoint(parts)}
+    names = capitals.names(small)
+    found = {word for word in others if not names.isdisjoint(others[word])}
     found |= {word for word, only in listed.items() if _is_name(word, only, within, anywhere, small, written)}
-    return frozenset(found | {word for word, n in titled.items() if word in words and n > _MOST * after[word]})
+    return frozenset(found | {word for word, n in titled.items() if n > _MOST * after[word]})
+
+
+def _summed(parts: Iterable[Iterable[Counter[str]]], n: int) -> list[Counter[str]]:
+    """The counters of all parts of the texts together."""
+    found = [Counter[str]() for _ in range(n)]
+    for part in parts:
+        for total, own in zip(found, part, strict=True):
+            total.update(own)
+    return found
+
+
+def _places(texts: Iterable[str], counted: Collection[str]) -> _Places:
+    """Where some texts have the words to be counted, and which words they have where a name is."""
+    found = _Places(*(Counter() for _ in _Places._fields))
+    normal = lru_cache(maxsize=_REMEMBERED)(normalise_word)
+    ways = ((found.within, _WITHIN), (found.anywhere, _ANYWHERE), (found.small, _SMALL), (found.eponyms, _EPONYM))
+    for text in texts:
+        for places, pattern in ways if counted else ():
+            places.update(filter(counted.__contains__, map(normal, pattern.findall(text))))
+        found.titled.update(map(normal, _in_places_of_names(text)))
+    return found
 
 
 def _in_places_of_names(text: str) -> Iterator[str]:

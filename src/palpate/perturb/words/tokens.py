@@ -20,7 +20,7 @@ longer ("İ", "ß") shift no offsets.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -29,11 +29,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from palpate.cases.edits import Ints
+from palpate.cases.parallel import each_part
 from palpate.cases.words import caseless, word_characters
 from palpate.files import read_resource
 from palpate.privacy import hides
 
 Codes = NDArray[np.int32]
+FEWEST_FOR_PROCESSES, TEXTS_PER_PART = 20_000, 2_000
+"""Texts from which several processes pay, and how many one gets at a time."""
 
 _HYPHEN = r"[-\u2010\u2011]"
 _MARKS_OF_ONE_KIND = str.maketrans({"\u2019": "'", "\u2010": "-", "\u2011": "-"})
@@ -156,7 +159,21 @@ class Tokenised(NamedTuple):
 
 
 def tokenise(texts: Sequence[str]) -> Tokenised:
-    """All texts as columns of word codes; codes follow the alphabet, so that ties can be broken by code."""
+    """All texts as columns of word codes; codes follow the alphabet, so that ties can be broken by code.
+
+    Many texts are read in several processes, to the same columns.
+    """
+    return _one_after_the_other(each_part(_tokenised, text_parts(texts)))
+
+
+def text_parts(texts: Iterable[str]) -> list[tuple[list[str]]]:
+    """The texts in parts for several processes; few of them are one part, which this process reads."""
+    texts = list(texts)
+    size = len(texts) if len(texts) < FEWEST_FOR_PROCESSES else TEXTS_PER_PART
+    return [(texts[first : first + size],) for first in range(0, len(texts), max(size, 1))]
+
+
+def _tokenised(texts: Sequence[str]) -> Tokenised:
     known = WordCodes()
     parts = [np.zeros(0, dtype=np.int32)]
     for text in texts:
@@ -164,9 +181,28 @@ def tokenise(texts: Sequence[str]) -> Tokenised:
         parts.append(np.fromiter(map(known.__getitem__, found), dtype=np.int32, count=len(found)))
     first = np.cumsum([len(part) for part in parts], dtype=np.int64)
     order = sorted(range(len(known.words)), key=known.words.__getitem__)
+    return Tokenised(_places(order)[np.concatenate(parts)], first, tuple(known.words[code] for code in order))
+
+
+def _places(order: Sequence[int]) -> Codes:
+    """Of each code, its place in an order of all codes."""
     place = np.empty(len(order), dtype=np.int32)
     place[order] = np.arange(len(order), dtype=np.int32)
-    return Tokenised(place[np.concatenate(parts)], first, tuple(known.words[code] for code in order))
+    return place
+
+
+def _one_after_the_other(parts: Iterable[Tokenised]) -> Tokenised:
+    """The texts of all parts; words get new codes."""
+    known: dict[str, int] = {}
+    codes, counts = [np.zeros(0, dtype=np.int32)], [np.zeros(1, dtype=np.int64)]
+    for part in parts:
+        code = np.asarray([known.setdefault(word, len(known)) for word in part.words], dtype=np.int32)
+        codes.append(code[part.codes])
+        counts.append(np.diff(part.first))
+    words = list(known)
+    order = sorted(range(len(words)), key=words.__getitem__)
+    first = np.cumsum(np.concatenate(counts), dtype=np.int64)
+    return Tokenised(_places(order)[np.concatenate(codes)], first, tuple(words[code] for code in order))
 
 
 def occurrence_counts(tokenised: Tokenised) -> Any:

@@ -22,7 +22,7 @@ from palpate.models.isolation import exits_are_errors
 from palpate.models.ledger import AsksForAnswers
 from palpate.results.plan import Outcomes
 from palpate.run.execute.cache import ScoreCache
-from palpate.run.execute.calls import CallResult, Calls
+from palpate.run.execute.calls import CallResult, Calls, RowsOfCalls
 from palpate.run.execute.cluster import RayOptions
 from palpate.run.execute.ledger import AnswerLedger
 from palpate.run.execute.local import ask_here, ask_workers
@@ -116,7 +116,7 @@ def score(
     listed_as = spec.name if not turn else f"{spec.name}~{turn}"
     calls = _calls(listed_as, model, wanted, known, pending)
     progress.begin(spec.name, sum(len(call) for call in calls))
-    todo = Calls(wanted.inputs, [wanted.rows[positions] for positions in calls])
+    todo = Calls(wanted.inputs, RowsOfCalls(wanted.rows, calls))
     with _answers(spec, model, cache, run_id):
         for result in execution.ask(spec, model, todo, call_timeout=call_timeout):
             positions, answer = calls[result.number], result.p
@@ -158,12 +158,13 @@ def _calls(name: str, model: Model, wanted: Wanted, known: NDArray[np.bool_], pe
     if listed is not None:
         chosen = KeyPlaces(wanted.keys).find(listed)
     if chosen is None or np.any(chosen < 0):
-        chosen = wanted.order[~known[wanted.order]]
-        pending.write_pending(name, wanted.keys[chosen])
+        chosen = wanted.order if not known.any() else wanted.order[~known[wanted.order]]
+        pending.write_pending(name, scratch.taken(wanted.keys, chosen))
     # What another run forgot (a cache that was deleted) is asked at the end.
     lost = ~known
     lost[chosen] = False
-    chosen = np.concatenate([chosen, wanted.order[lost[wanted.order]]])
+    if lost.any():
+        chosen = np.concatenate([chosen, wanted.order[lost[wanted.order]]])
     calls = cut_calls(chosen, model, wanted.n_characters)
     return [call for call in calls if not known[call].all()]
 
@@ -173,7 +174,10 @@ def cut_calls(chosen: Ints, model: Model, n_characters: Ints) -> list[Ints]:
     size, most = model.rows_per_call, model.characters_per_call
     if most is None:
         return [chosen[begin : begin + size] for begin in range(0, len(chosen), size)]
-    total = np.concatenate([[0], np.cumsum(n_characters[chosen])])
+    total = scratch.empty(len(chosen) + 1, np.int64)
+    total[0] = 0
+    np.take(n_characters, chosen, out=total[1:], mode="clip")
+    np.cumsum(total, out=total)
     calls, begin = [], 0
     while begin < len(chosen):
         fitting = int(np.searchsorted(total, total[begin] + most, side="right")) - 1

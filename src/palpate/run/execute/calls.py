@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 import numpy as np
 import polars as pl
@@ -45,6 +45,29 @@ class CallResult(NamedTuple):
     """The explanation, where one was asked for."""
     notices: tuple[str, ...] = ()
     """See `Model.notices`."""
+
+
+class RowsOfCalls(Sequence[Ints]):
+    """The rows of each call, from the places of its inputs among the distinct ones; taken when they are read.
+
+    >>> RowsOfCalls(np.array([10, 20, 30]), [np.array([2, 0])])[0].tolist()
+    [30, 10]
+    """
+
+    def __init__(self, rows: Ints, calls: Sequence[Ints]) -> None:
+        self._rows, self._calls = rows, calls
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    @overload
+    def __getitem__(self, number: int) -> Ints: ...
+    @overload
+    def __getitem__(self, number: slice) -> list[Ints]: ...
+    def __getitem__(self, number: int | slice) -> Ints | list[Ints]:
+        if isinstance(number, slice):
+            return [self._rows[places] for places in self._calls[number]]
+        return self._rows[self._calls[number]]
 
 
 @dataclass(frozen=True, eq=False)

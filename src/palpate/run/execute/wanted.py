@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from palpate.cases import scratch
 from palpate.cases.cohort import Cohort
 from palpate.cases.columns import films
-from palpate.cases.edits import Inputs, Ints, NamesOfRows
+from palpate.cases.edits import Inputs, Ints, NamesOfRows, Variants
 from palpate.cases.hashing import KEY_BYTES, ReplacementHashes, case_key, key_of, keys_of_edits
 from palpate.cases.keys import KeyArray, as_keys, distinct
 from palpate.errors import InputError
@@ -30,6 +30,8 @@ from palpate.models import Model
 from palpate.results import Plan
 
 _BLOCK = 1 << 20
+_PARTS_AT_ONCE = 16
+"""So many parts' keys are made together: the rows of a note are best together, wherever audits have put them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,21 +71,25 @@ class ScoringTable:
     @cached_property
     def text_keys(self) -> KeyArray:
         """The key of every row's text, computed without splicing the text."""
+        keys: KeyArray = scratch.taken(self.parent_keys, self.inputs.parent)
+        pieces = ReplacementHashes(self.inputs.replacements)
+        for part in scratch.parts(len(self.inputs), _PARTS_AT_ONCE * scratch.AT_ONCE):
+            self._hash(keys, part.start + np.flatnonzero(self.inputs.n_edits[part]), pieces)
+        return keys
+
+    def _hash(self, keys: KeyArray, edited: Ints, pieces: ReplacementHashes) -> None:
+        """Put the keys of some edited rows into their places, parent by parent."""
         inputs = self.inputs
-        keys: KeyArray = scratch.taken(self.parent_keys, inputs.parent)
-        edited = np.flatnonzero(inputs.n_edits)
         owner = inputs.parent[edited]
         if np.any(owner[1:] < owner[:-1]):
             edited = edited[np.argsort(owner, kind="stable")]
             owner = inputs.parent[edited]
-        pieces = ReplacementHashes(inputs.replacements)
         bounds = np.flatnonzero(np.diff(owner, prepend=-1, append=-2))
         for begin, stop in pairwise(bounds.tolist()):
             rows = edited[begin:stop]
             index, first = inputs.edit_columns(rows)
             columns = inputs.start[index], inputs.end[index], inputs.replacement[index]
             keys[rows] = keys_of_edits(inputs.parents[int(owner[begin])], first, *columns, pieces)
-        return keys
 
     @cached_property
     def case_keys(self) -> KeyArray:
@@ -103,43 +109,35 @@ class ScoringTable:
         length = np.zeros(len(inputs.parents), dtype=np.int64)
         length[used] = [len(inputs.parents[p]) for p in used.tolist()]
         words = np.asarray([len(text) for text in inputs.replacements] or [0], dtype=np.int64)
-        grown = words[inputs.replacement] - (inputs.end - inputs.start) if len(inputs.start) else inputs.start
-        total = np.concatenate([[0], np.cumsum(grown)])
-        net: Ints = length[inputs.parent] + total[inputs.first_edit[1:]] - total[inputs.first_edit[:-1]]
+        net: Ints = scratch.empty(len(inputs), np.int64)
+        for part in scratch.parts(len(inputs)):
+            first = inputs.first_edit[part.start : part.stop + 1]
+            edits = slice(int(first[0]), int(first[-1]))
+            grown = words[inputs.replacement[edits]] - (inputs.end[edits] - inputs.start[edits])
+            total = np.concatenate([[0], np.cumsum(grown)])
+            net[part] = length[inputs.parent[part]] + np.diff(total[first - first[0]])
         return net
 
 
 def gather(cohort: Cohort, plans: Mapping[str, Plan[Any]]) -> ScoringTable:
     """All plans as one table; parents are the cohort's texts and then the made texts of each audit."""
-    parents = list(cohort.texts)
+    parents, words = list(cohort.texts), list[str]()
     case_ids, cohorts = cohort.cases["case_id"].to_list(), cohort.cases["cohort"].to_list()
-    words: list[str] = []
-    columns: dict[str, list[Ints]] = {name: [] for name in ("parent", "n_edits", "start", "end", "replacement")}
-    slices, row = {}, 0
-    for name, plan in plans.items():
-        variants = plan.variants
-        shift = len(parents) - len(cohort)
-        made = variants.parent >= len(cohort)
-        columns["parent"].append(np.where(made, variants.parent + shift, variants.parent))
-        columns["n_edits"].append(variants.n_edits)
-        columns["start"].append(variants.start)
-        columns["end"].append(variants.end)
-        columns["replacement"].append(variants.replacement + len(words))
-        words += variants.replacements
-        parents += variants.made
-        slices[name] = slice(row, row + len(variants))
-        row += len(variants)
-    joined = {name: _joined(parts) for name, parts in columns.items()}
-    parent, n_edits = joined["parent"], joined["n_edits"]
+    joined = _JoinedColumns(plans)
+    for plan in plans.values():
+        joined.add(plan.variants, len(cohort), made=len(parents) - len(cohort), words=len(words))
+        words += plan.variants.replacements
+        parents += plan.variants.made
+    parent = joined.parent
     n_made = len(parents) - len(cohort)
     ids, names = case_ids + [""] * n_made, cohorts + [""] * n_made
     images = cohort.images + [""] * n_made if cohort.has_images else []
     inputs = Inputs(
         parent=parent,
-        first_edit=np.concatenate([[0], np.cumsum(n_edits)]).astype(np.int64),
-        start=joined["start"],
-        end=joined["end"],
-        replacement=joined["replacement"],
+        first_edit=joined.first_edit,
+        start=joined.start,
+        end=joined.end,
+        replacement=joined.replacement,
         replacements=words,
         parents=parents,
         case_ids=NamesOfRows(ids, parent),
@@ -147,24 +145,54 @@ def gather(cohort: Cohort, plans: Mapping[str, Plan[Any]]) -> ScoringTable:
         images=NamesOfRows(images, parent) if images else (),
     )
     _check_spans(inputs)
-    return ScoringTable(inputs, slices, len(cohort))
+    return ScoringTable(inputs, joined.slices, len(cohort))
 
 
-def _joined(parts: Sequence[Ints]) -> Ints:
-    """Columns one after the other; a single one is not copied."""
-    if len(parts) == 1:
-        return parts[0].astype(np.int64, copy=False)
-    column: Ints = scratch.empty(sum(map(len, parts)), np.int64)
-    return np.concatenate([*parts, np.zeros(0, np.int64)], out=column)
+class _JoinedColumns:
+    """The columns of several plans one after the other; those of a single one are not copied."""
+
+    def __init__(self, plans: Mapping[str, Plan[Any]]) -> None:
+        every = [plan.variants for plan in plans.values()]
+        ends = np.cumsum([0, *map(len, every)]).tolist()
+        self.slices = {name: slice(*span) for name, span in zip(plans, pairwise(ends), strict=True)}
+        self._rows = self._edits = 0
+        if len(every) == 1:
+            self._take(every[0])
+            return
+        n_edits = sum(len(variants.start) for variants in every)
+        self.parent: Ints = scratch.empty(ends[-1], np.int64)
+        self.first_edit: Ints = scratch.empty(ends[-1] + 1, np.int64)
+        self.first_edit[0] = 0
+        self.start, self.end, self.replacement = (scratch.empty(n_edits, np.int64) for _ in range(3))
+
+    def _take(self, variants: Variants) -> None:
+        """Those of a single plan."""
+        self.parent, self.first_edit = variants.parent.astype(np.int64, copy=False), variants.first_edit
+        self.start, self.end, self.replacement = variants.start, variants.end, variants.replacement
+
+    def add(self, variants: Variants, n_cases: int, *, made: int, words: int) -> None:
+        """Add a plan; so many made texts and replacements come before its own."""
+        if len(self.slices) == 1:
+            return
+        rows = slice(self._rows, self._rows + len(variants))
+        edits = slice(self._edits, self._edits + len(variants.start))
+        self.parent[rows] = variants.parent
+        np.add(self.parent[rows], made, out=self.parent[rows], where=variants.parent >= n_cases)
+        np.add(variants.first_edit[1:], self._edits, out=self.first_edit[rows.start + 1 : rows.stop + 1])
+        self.start[edits], self.end[edits] = variants.start, variants.end
+        np.add(variants.replacement, words, out=self.replacement[edits])
+        self._rows, self._edits = rows.stop, edits.stop
 
 
 def _check_spans(inputs: Inputs) -> None:
     """Refuse an edit past the end of its text, an error of the audit, before anything is scored."""
     length = np.fromiter(map(len, inputs.parents), np.int64, count=len(inputs.parents))
-    past = inputs.end > np.repeat(length[inputs.parent], inputs.n_edits)
-    if past.any():
-        row = int(np.searchsorted(inputs.first_edit, np.argmax(past), side="right")) - 1
-        raise InputError(f"an edit of case '{inputs.case_ids[row]}' ends past the end of its text")
+    for part in scratch.parts(len(inputs)):
+        first = inputs.first_edit[part.start : part.stop + 1]
+        past = inputs.end[first[0] : first[-1]] > np.repeat(length[inputs.parent[part]], np.diff(first))
+        if past.any():
+            row = int(np.searchsorted(inputs.first_edit, first[0] + np.argmax(past), side="right")) - 1
+            raise InputError(f"an edit of case '{inputs.case_ids[row]}' ends past the end of its text")
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,9 +227,10 @@ def want(asked: ScoringTable, model: Model) -> Wanted:
     elif model.reads == "case" or model.draws:
         keys = asked.case_keys if seen.all() else case_keys(inputs, keys)
     rows, code = distinct(keys)
-    n_characters = asked.n_characters[rows]
-    by = inputs.parent[rows] if model.uses_edits else n_characters
-    return Wanted(inputs, scratch.taken(keys, rows), rows, code, seen, np.argsort(by, kind="stable"), n_characters)
+    n_characters = scratch.taken(asked.n_characters, rows)
+    by = scratch.taken(inputs.parent, rows) if model.uses_edits else n_characters
+    order = scratch.stored(np.argsort(by, kind="stable"))
+    return Wanted(inputs, scratch.taken(keys, rows), rows, code, seen, order, n_characters)
 
 
 def _seen(asked: ScoringTable, model: Model) -> NDArray[np.bool_]:
