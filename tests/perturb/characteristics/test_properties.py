@@ -26,7 +26,8 @@ _GROUPS = {
     "ethnicity": ("none", "White", "African American", "Hispanic", "Asian"),
 }
 _ALTERER = Alterer(tuple(_GROUPS), contradictory="alter", sure="normal")
-_ALIKE = "ambiguous: a newborn of the patient's gender"
+_ALIKE = ("ambiguous: a newborn of the patient's gender", "ambiguous: whose spouse it is")
+"""A woman's "male infant", and the wife of her son, are unclear in the note of a man."""
 _ACI = Path(__file__).parents[4] / "shared" / "data" / "aci_bench"
 _PROTECTED = re.compile(
     r"\d+(?:\.\d+)?\s?(?:mg|mcg|ml|units|kg|cm|mm|%|liters|grams|cc)|\d+/\d+|\[\*\*\d[^\]]*\]|"
@@ -240,6 +241,7 @@ def test_the_altered_note_says_the_target(text: str) -> None:
 
 
 @given(_PIECES, st.sampled_from(_GROUPS["gender"]), st.sampled_from(_GROUPS["gender"]))
+@example("63 yo man. His son and his wife help.", "female", "trans man")
 @settings(max_examples=150, deadline=None)
 def test_a_then_b_is_b_for_made_up_notes(text: str, first: str, second: str) -> None:
     found = _ALTERER.plan(text)
@@ -252,8 +254,8 @@ def test_a_then_b_is_b_for_made_up_notes(text: str, first: str, second: str) -> 
         return
     between = splice(text, there.edits)
     back = _ALTERER.edits(_ALTERER.plan(between), ("gender", second))
-    if back.reason == _ALIKE:
-        return  # a woman's "male infant" is unclear in the note of a man
+    if back.reason in _ALIKE:
+        return
     assert splice(between, back.edits) == splice(text, direct.edits)
 
 

@@ -15,13 +15,18 @@ from palpate.perturb.characteristics.reading.people import GENDER_OF_KIN, NOUNS,
 SPOUSE_WORDS = ("husband", "wife", "boyfriend", "girlfriend", "fiance", "fiancee", "gf", "bf")
 NAMED = "the spouse has a name"
 SEX_WITH = "the note tells with whom the patient has sex"
+WHOSE = "whose spouse it is"
+""" "His son and his wife", of a man."""
 _SHORT_OWNED = re.compile(r"(?:\b(?:his|her|with|by|per|w/)|['’]s)\s+(?:ex[\s-]*)?$", re.IGNORECASE)
 _SHORT_ACTS = re.compile(
     r"\s+(?:at\s+(?:bedside|scene)|called|states|stated|reports|reported|says|drove|found|brought|notes|noted|is\s+(?:at|here)|in\s+room)\b",
     re.IGNORECASE,
 )
 """A GF at the bedside is not a gluten-free diet."""
-_OTHERS_SPOUSE = re.compile(r"\b(?P<kin>[A-Za-z]+)(?:['’]s|\s+and\s+(?:his|her))\s+(?:[\w-]+\s+)?$", re.IGNORECASE)
+_OTHERS_SPOUSE = re.compile(
+    r"\b(?P<kin>[A-Za-z]+)(?:['’]s|\s+and\s+(?P<owner>his|her))\s+(?:[\w-]+\s+)?$", re.IGNORECASE
+)
+_OWNERS = {"his": "male", "her": "female"}
 _CALLED = re.compile(
     r"(?:\s*[,(]\s*(?:who\s+(?:is|was)\b)?|\s+(?:who\s+)?(?:is|was))\s*(?:an?\s+|aged?\s+)?(?:\d{1,3}[\s-]*(?:y\.?\s?/?o\.?|years?[\s-]old|yrs?[\s-]old)?[\s-]*)?"
     r"(?:(?!who\b|with\b|and\b|to\b|by\b|for\b|from\b)[A-Za-z-]+\s+){0,4}?(?P<noun>(?:"
@@ -62,15 +67,20 @@ def spouses(note: ScannedNote) -> list[Hit]:
 
 def is_others_spouse(note: ScannedNote, hit: Hit, theirs: set[int]) -> bool:
     """Whether it is somebody else's spouse: his daughter's husband; her sister and her husband."""
-    text = note.text
-    before = _OTHERS_SPOUSE.search(text, max(0, hit.start - 40), hit.start)
+    before = _OTHERS_SPOUSE.search(note.text, max(0, hit.start - 40), hit.start)
     if before and before.group("kin").lower() in SPOUSE_WORDS:
         return False  # in "her ex-husband and his new wife" the two change places
     if before and before.group("kin").lower() in RELATIVES:
-        owner = text[before.end("kin") : hit.start].split()[-1].lower()
-        kin = GENDER_OF_KIN.get(before.group("kin").lower())
-        return owner not in ("his", "her") or kin is None or (kin == "male") == (owner == "his")
+        kin, owner = GENDER_OF_KIN.get(before.group("kin").lower()), before.group("owner")
+        return owner is None or kin is None or kin == _OWNERS[owner.lower()]
     return any(start in theirs for start in range(max(0, hit.start - 5), hit.start))
+
+
+def may_be_either(note: ScannedNote, hit: Hit, base: str, theirs: set[int]) -> bool:
+    """Whether a relative's spouse may be the patient's too: "his son and his wife", of a man."""
+    before = _OTHERS_SPOUSE.search(note.text, max(0, hit.start - 40), hit.start)
+    owner = before.group("owner") if before else None
+    return bool(before and owner and _OWNERS[owner.lower()] == base and before.start("owner") not in theirs)
 
 
 def called(note: ScannedNote, hit: Hit) -> tuple[int, int] | None:

@@ -358,6 +358,8 @@ def _declared_word(note: ScannedNote, hit: Hit) -> Swap:
 def _add_spouses(note: ScannedNote, base: str, theirs: set[int], people: People) -> None:
     for hit in partners.spouses(note):
         if partners.is_others_spouse(note, hit, theirs):
+            if partners.may_be_either(note, hit, base, theirs):
+                people.doubts.append(partners.WHOSE)
             continue
         spouse = swap(note, hit.start, hit.end)
         people.swaps.append(_of_partner(spouse, base))
