@@ -5,8 +5,8 @@ it); `hard_sentences.tsv` was written beside them, in batches; `last_check.tsv` 
 `second_reader.tsv` is by another author: four batches of 60, the first two written before seeing the rules; 56, 56, 56
 and 58 were right when they were first tried. `third_reader.tsv` is by a
 third author, in four batches, of which 50 of 56, 38 of 42, 24 of 30 and 38 of 40 were right when they were first tried
-(sentences without the label were then replaced), each written after the causes of the one before were mended. A new sentence that fails belongs into the second file, with its
-rule.
+(sentences without the label were then replaced), each written after the causes of the one before were mended. A
+new sentence that fails belongs into the second file, with its rule.
 """
 
 from __future__ import annotations
