@@ -151,7 +151,7 @@ def test_a_full_disk_is_told_with_the_name_of_the_file(tmp_path: Path) -> None:
 
 
 def test_a_failed_write_has_the_name_of_the_file_whenever_it_fails(tmp_path: Path) -> None:
-    path = tmp_path / ("a" * 250)  # a name of its own, but none for the scratch file
+    path = tmp_path / ("a" * 254)  # a name of its own, but none for the scratch file
     with pytest.raises(OSError, match="too long") as caught, replacing(path):
         pytest.fail("there is no scratch file")
     assert caught.value.filename == str(path)
