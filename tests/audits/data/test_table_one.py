@@ -202,7 +202,7 @@ def test_no_hidden_count_follows_from_the_counts_that_are_told() -> None:
     for seed in range(20):
         rng = np.random.default_rng(seed)
         table = frame(90, seed=seed).with_columns(
-            ward=pl.Series(rng.choice(list("abcde"), 90, p=[0.6, 0.3, 0.04, 0.03, 0.03]))
+            ward=pl.Series(rng.choice([*"abcd", None], 90, p=[0.6, 0.3, 0.04, 0.03, 0.03]))
         )
         kept = check(cohort(table, attributes=("ward",)), smallest_cell=5).tables["table1"]
         for part in ("train", "validation", "test"):
@@ -210,9 +210,11 @@ def test_no_hidden_count_follows_from_the_counts_that_are_told() -> None:
             size = kept.filter(characteristic="cases", part=part)["n"].item()
             hidden = rows["n"].is_null().sum()
             assert hidden != 1 or rows["n"].sum() == size
+            if rows.filter(value="missing")["n"].is_null().any():
+                assert set(rows["of"].drop_nulls()) <= {size}  # "of 29 known ones" would tell how many are missing
             cells = table.filter(split=part).group_by("ward").agg(pl.col("patient_id").n_unique())
             for value, patients in cells.rows():
-                told = rows.filter(value=value)
+                told = rows.filter(value=value or "missing")
                 assert patients >= 5 or told.is_empty() or told["n"].item() is None
 
 

@@ -325,9 +325,12 @@ class _Lines(NamedTuple):
             yield TableLine(name, MISSING, tuple(cells), self._of_flag(code < 0) if all_told else ())
 
     def _count(self, part: int, counts: Ints, code: Ints, place: int, hidden: Mapping[int, bool]) -> ValueCount:
-        """A value's cases among those whose value is known; the missing ones (place 0) among all."""
+        """A value's cases among those whose value is known; the missing ones (place 0) among all.
+
+        Among all too where the number of missing ones is not told: it is what the known ones leave.
+        """
         rows = self.parts[part].rows
-        among = rows[code[rows] >= 0] if place else rows
+        among = rows[code[rows] >= 0] if place and 0 not in hidden else rows
         cell = ValueCount(None if place in hidden else int(counts[place]), len(among), hidden.get(place, False))
         return self.weights.counted(cell, rows[code[rows] == place - 1], among)
 

@@ -85,8 +85,9 @@ def _caption(found: PopulationTable, smallest_cell: int) -> str:
     if smallest_cell > 1:
         told += (
             f" Counts of fewer than {smallest_cell} patients are not told, nor the one more that would give them away "
-            f"({WITHHELD}); values of fewer patients count as other. A difference is made without values whose count "
-            "is not told, since it would tell it."
+            f"({WITHHELD}); values of fewer patients count as other. Shares are of all cases where the number of "
+            "missing ones is not told. A difference is made without values whose count is not told, since it would "
+            "tell it."
         )
     return told
 
