@@ -17,6 +17,13 @@ _NUMBER = re.compile(r"[-+]?(?:\d+(?:[.,]\d+)?|\.\d+)(?:[eE][-+]?\d+)?")
 _SCALE = re.compile(r"(?<![\d.,])0(?:[.,]0+)? ?%? ?(?:to|and|[-–—]) ?(?:1(?:[.,]0+)?|100) ?%?(?![\d.,]*\d)")
 """The scale, and not a place on it: "from 0 to 1"."""
 _RANGE = re.compile(r"(?:%\s*)?(?:[-–—]|to\b|and\b)\s*[\d.]*\d")
+_ODDS = re.compile(r"(\d+(?:[.,]\d+)?) ?(?:chances? )?(?:out of|in(?: every)?|of) ?(\d+(?:[.,]\d+)?)\b(?! ?%)")
+""" "1 in 5", "3 out of 10"; "3/10" may be a day."""
+_COUNT = re.compile(
+    r" ?(?::|\.(?=\s)|\)|-?(?!percent|probab|likel|chance|risk|because|since|as|given|for|based|due|is|if|with|but|"
+    r"and)[a-z])"
+)
+"""What follows a number that counts, numbers a list or names a day: "1 prior admission", "1. Risk", "1:4"."""
 _CUT_NUMBER = re.compile(r"\d[.,]?\s*\Z")
 """An answer that ends in a number; if it is cut off, so may be the number."""
 _OF_TEXT = ("text", "output_text", None)
@@ -152,15 +159,26 @@ def read_number(answer: str) -> float:
     found = _NUMBER.search(answer)
     if found is None:
         raise Unreadable("the answer contains no number")
+    if odds := _ODDS.match(answer, found.start()):
+        return _share(*(float(each.replace(",", ".")) for each in odds.groups()))
     behind = answer[found.end() :].lstrip(" *_`")
     if _RANGE.match(behind):
         raise Unreadable("the answer is a range, not one number")
     value = float(found[0].replace(",", "."))
-    if behind.startswith(("%", "percent")):
+    if behind.startswith(("%", "percent", "per cent")):
         value /= 100
+    elif value in (0, 1) and found[0].isdigit() and _COUNT.match(answer, found.end()):
+        raise Unreadable("the first number in the answer counts something")
     if behind.startswith("/") or not 0 <= value <= 1:
         raise Unreadable("the first number in the answer is not a probability")
     return value
+
+
+def _share(n: float, of: float) -> float:
+    """ "1 in 5" is 0.2."""
+    if not 0 <= n <= of or of < 1:
+        raise Unreadable("the first number in the answer is not a probability")
+    return n / of
 
 
 # --- JSON ---------------------------------------------------------------------------------------------------
