@@ -55,6 +55,21 @@ def test_a_workbook_and_what_is_none(tmp_path: Path) -> None:
         check_workbook(file)
 
 
+@pytest.mark.parametrize("last", ['<c r="XFD1048576"><v>1</v></c>', '<c s="2" r="ZZ999999" t="n"><v>1</v></c>'])
+def test_a_sheet_whose_cells_are_far_apart(last: str, tmp_path: Path) -> None:
+    file = tmp_path / "sparse.xlsx"
+    write_workbook(file, {"Sheet1": [["case_id", "text"], ["1", "fever"]]})
+    with zipfile.ZipFile(file) as book:
+        parts = {name: book.read(name) for name in book.namelist()}
+    sheet = next(name for name in parts if "worksheets/" in name)
+    parts[sheet] = parts[sheet].replace(b"</sheetData>", f'<row r="1048576">{last}</row></sheetData>'.encode())
+    with zipfile.ZipFile(file, "w") as book:
+        for name, content in parts.items():
+            book.writestr(name, content)
+    with pytest.raises(CohortError, match=r"a sheet has 1,048,576 rows .* more than 50,000,000 cells"):
+        format_of(file).columns(file)
+
+
 @pytest.mark.parametrize("rows", ["bytes", "nulls"])
 def test_a_parquet_file_that_becomes_too_large(rows: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(growth, "SMALL", 2**20)

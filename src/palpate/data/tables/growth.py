@@ -1,11 +1,13 @@
 """How large a compressed table becomes: one that would fill the memory is refused before it is read.
 
-A workbook is unpacked in small parts and counted. A Parquet file says in its footer how large its row groups are and
+A workbook is unpacked in small parts and counted, and so are the places between the first and the last cell of each
+sheet, which are all held in memory. A Parquet file says in its footer how large its row groups are and
 how many rows they have; the footer is in Thrift's compact protocol, of which only what is needed is read here.
 """
 
 from __future__ import annotations
 
+import re
 import zipfile
 import zlib
 from pathlib import Path
@@ -18,6 +20,11 @@ _MAGIC, _MOST_FOOTER = b"PAR1", 2**28
 _ROWS, _GROUPS, _BYTES = 3, 4, 2
 """Fields: rows and row groups of a file, and the bytes of a row group."""
 _MOST_LEVELS = 32
+_MOST_CELLS = 50_000_000
+"""Of a sheet, empty ones included: a full sheet of 47 columns."""
+_ROW = re.compile(rb'<(?:\w+:)?row\b[^>]*?\br="(\d{1,7})"')
+_CELL = re.compile(rb'<(?:\w+:)?c\b[^>]*?\br="([A-Za-z]{1,3})(\d{1,7})"[^>]*(?<!/)>')
+_LONGEST_TAG = 512
 
 
 def check_workbook(path: Path) -> None:
@@ -29,11 +36,44 @@ def check_workbook(path: Path) -> None:
             for part in book.infolist():
                 part.file_size = 2**62  # what it says may be wrong
                 with book.open(part) as content:
+                    extent = _Extent(path)
                     while block := content.read(BLOCK):
                         n += len(block)
                         refuse_growth(path, packed, n)
+                        extent.add(block)
     except (zipfile.BadZipFile, EOFError, OSError, RuntimeError, NotImplementedError, ValueError, zlib.error):
         return
+
+
+class _Extent:
+    """How far the cells of a sheet reach: two of them, in opposite corners, are 17 thousand million places."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.rows = self.columns = 1
+        self._before = b""
+
+    def add(self, block: bytes) -> None:
+        """Look at more of the sheet; refuse one with too many places."""
+        text = self._before + block
+        self._before = text[-_LONGEST_TAG:]
+        cells = _CELL.findall(text)
+        self.rows = max([self.rows, *map(int, _ROW.findall(text)), *(int(row) for _, row in cells)])
+        self.columns = max([self.columns, *map(_column, {letters for letters, _ in cells})])
+        if self.rows * self.columns > _MOST_CELLS:
+            raise CohortError(
+                f"a sheet has {self.rows:,} rows and {self.columns:,} columns, more than {_MOST_CELLS:,} cells",
+                file=self.path,
+                hint="delete what is far outside the table, or save the table as CSV",
+            )
+
+
+def _column(letters: bytes) -> int:
+    """A is 1, XFD is 16,384."""
+    number = 0
+    for letter in letters.upper():
+        number = 26 * number + letter - 64
+    return number
 
 
 def check_parquet(path: Path) -> None:
