@@ -161,3 +161,17 @@ def test_several_processes_find_the_same_words_and_names(monkeypatch: pytest.Mon
     assert np.array_equal(parts.first, whole.first)
     assert parts.codes.dtype == whole.codes.dtype
     assert found(texts) == names
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "PATIENT: QUILLFEATHER, OTTOLINE",
+        "Patient: QUILLFEATHER,OTTOLINE DOB",
+        "RE: Ottoline Quillfeather",
+        "Attending:\nQuillfeather",
+    ],
+)
+def test_heads_of_letters_hold_names(head: str) -> None:
+    texts = [f"{head}\nThe fever is gone, and the cough too.", "RE: Fever\nPatient: Cough since Monday."]
+    assert find_names(texts, ["quillfeather", "fever", "cough"]) == {"quillfeather"}

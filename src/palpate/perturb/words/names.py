@@ -32,9 +32,10 @@ _TITLED = re.compile(r"\b(?:[Dd]r|[Mm]rs?|[Mm]s|[Mm]iss|[Pp]rof|MD|RN)\b\.?,? +(
 _RUN = r"((?:[A-Z][^\W\d_]+(?:['\u2019-][^\W\d_]+)*(?:, |[ ,]|(?=\W)|$)){1,3})"
 """Up to three capitalised words, as in "QUACKENBUSH, OTTOLINE" or "Jean-Luc O'Brien"."""
 _AFTER_TITLE = re.compile(rf"\b(?:[Dd]r|[Mm]rs?|[Mm]s|[Mm]iss|[Pp]rof)\b\.? +{_RUN}")
-_AFTER_COLON = re.compile(rf": *{_RUN}")
+_AFTER_COLON = re.compile(rf": *\n? *{_RUN}")
 _LABEL = re.compile(
-    r"\b(?:name|attending(?: physician)?|provider|physician|surgeon|nurse|pcp|(?:dictated|signed|seen|referred) by) ?$",
+    r"\b(?:(?:sur)?name|patient|re|attending(?: physician)?|provider|physician|surgeon|nurse|pcp|"
+    r"(?:dictated|signed|seen|referred) by) ?$",
     re.IGNORECASE,
 )
 _CREDENTIAL = re.compile(r"(?<=[ ,(])(?:M\.?D|R\.?N|D\.?O|N\.?P|Ph\.?D|FNP|PA-C)\b")
