@@ -494,3 +494,28 @@ def test_the_encounter_of_a_document_as_older_servers_write_it(tmp_path: Path) -
     rows[-1]["context"] = {"encounter": {"reference": "Encounter/e3"}}
     rows[-1]["date"] = when(-3)  # before the visit and its window: only the reference tells
     assert texts(build(write(tmp_path, rows)))["e3"] == "Note d3."
+
+
+@pytest.mark.parametrize("said_by", ["former", "later", "chain", "circle", "nobody"])
+def test_two_records_of_one_patient_are_one_patient(said_by: str, tmp_path: Path) -> None:
+    def link(to: str, kind: str) -> dict[str, object]:
+        return {"link": [{"other": {"reference": f"Patient/{to}"}, "type": kind}]}
+
+    former, later, middle = patient("A"), patient("B"), patient("M")
+    if said_by == "former":
+        former |= link("B", "replaced-by")
+    if said_by == "later":
+        later |= link("A", "replaces")
+    if said_by in ("chain", "circle"):
+        former |= link("M", "replaced-by")
+        middle |= link("B", "replaced-by")
+    if said_by == "circle":
+        later |= link("A", "replaced-by")
+    rows = [former, later, middle, encounter("a1", "A", when(0), when(5)), encounter("b1", "B", when(15), when(18))]
+    rows += [encounter("z", "B", when(900), when(901)), document("da", "A", when(4), "a1")]
+    rows += [document("db", "B", when(17), "b1")]
+    built = build(write(tmp_path, rows))
+    one = said_by in ("former", "later", "chain")
+    assert labels(built) == {"a1": int(one), "b1": 0}
+    assert (built.cohort.n_patients, texts(built)["a1"]) == (1 if one else 2, "Note da.")
+    assert any("Patient.link" in fact for fact in built.cohort.facts) == one

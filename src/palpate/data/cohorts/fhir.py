@@ -40,6 +40,7 @@ _NEWEST = "the same id occurs again; the newest version counts"
 _AS_OF = "the same id occurs again, and not at another time; the newest version counts"
 _TOUCHED = "notes read as of their own time, though meta.lastUpdated is after the index"
 _NO_PATIENT = "are about no patient, but a group, a device or the like, and are left out"
+_MERGED = "of patients were replaced by other records of theirs (Patient.link) and count as these"
 _OTHERWISE = "export this type too, or choose other options"
 
 
@@ -75,11 +76,13 @@ def build_fhir(
     with in_memory() as (connection, scratch):
         hospital = Hospital(connection, source, progress, scratch)
         staging = Staging(hospital, resources.SCHEMAS)
-        others = _stage(staging, files, chosen, hospital.progress)
+        replaced: dict[str, str] = {}
+        others = _stage(staging, files, chosen, hospital.progress, replaced)
         if staging.n_rows["documents"] and not staging.n_rows["encounters"]:
             chosen, assumed = notes_alone(chosen)
         _need(staging, source, chosen)
         staging.open()
+        n_merged = staging.merge(replaced)
         hospital.run("moments")
         chosen, every = _kinds(hospital, chosen)
         kinds = {"inpatient": INPATIENT, "all": ()}.get(str(chosen.visits), tuple(chosen.visits))
@@ -88,6 +91,7 @@ def build_fhir(
         _need_condition(hospital, source, chosen)
         facts = ["times with an offset are compared in UTC, dates without a time by day"]
         facts += [f"{others:,} resources {_NO_PATIENT}"] if others else []
+        facts += [f"{n_merged:,} records {_MERGED}"] if n_merged else []
         steps = {key: step for key, step in _NOTE_STEPS.items() if key != "version" or chosen.cases == "notes"}
         records = Records(source, staging.n_rows["patients"] > 0, False, steps, "encounters", tuple(facts))
         records = records._replace(start=_encounters(hospital), first_notes=_notes(hospital), others=_others(hospital))
@@ -206,8 +210,13 @@ def _others(hospital: Hospital) -> tuple[FlowStep, ...]:
     return tuple(found)
 
 
-def _stage(staging: Staging, files: list[Path], options: FhirOptions, progress: Announce) -> int:
-    """Read every file once, and keep what is needed of each resource; how many were about no patient."""
+def _stage(
+    staging: Staging, files: list[Path], options: FhirOptions, progress: Announce, replaced: dict[str, str]
+) -> int:
+    """Read every file once, and keep what is needed of each resource; how many were about no patient.
+
+    `replaced` gets the former records of patients, with those that took their places.
+    """
     sought = _compiled(options.conditions)
     types, measured = _compiled(options.types), _compiled(options.observations)
 
@@ -235,8 +244,13 @@ def _stage(staging: Staging, files: list[Path], options: FhirOptions, progress: 
         if measured is not None and (chosen or line.resource.get("id")):
             keep("observations", line, resources.observation(line, measured))
 
+    def patient(line: Line) -> None:
+        keep("patients", line, resources.patient(line))
+        if pair := resources.replacement(line):
+            replaced.update([pair])
+
     readers: dict[str, Callable[[Line], None]] = {
-        "Patient": lambda line: keep("patients", line, resources.patient(line)),
+        "Patient": patient,
         "Encounter": lambda line: keep("encounters", line, resources.encounter(line)),
         **({"Condition": condition} if sought is not None else {}),
         **({"Observation": observation} if measured is not None else {}),

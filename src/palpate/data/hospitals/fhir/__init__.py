@@ -166,3 +166,34 @@ class Staging:
                 f"CREATE VIEW staged_{table} AS SELECT *, filename || lpad(file_row_number::VARCHAR, 8, '0') AS line "
                 f"FROM read_parquet({path}, filename = true, file_row_number = true)"
             )
+
+    def merge(self, replaced: Mapping[str, str]) -> int:
+        """Let what belongs to a patient's former record belong to the one that replaced it; how many there are."""
+        execute = self._hospital.connection.execute
+        known = {str(row[0]) for row in execute("SELECT id FROM staged_patients").fetchall()} if replaced else set()
+        last = {former: _last(replaced, former) for former in replaced}
+        merged = [(former, person) for former, person in last.items() if person in known and person != former]
+        if not merged:
+            return 0
+        execute("CREATE TABLE merged (former VARCHAR, person VARCHAR)")
+        self._hospital.connection.executemany("INSERT INTO merged VALUES (?, ?)", merged)
+        for table, columns in self._schemas.items():
+            execute(f"ALTER VIEW staged_{table} RENAME TO former_{table}")
+            own, of = (".* REPLACE (coalesce(person, person_id) AS person_id)", "LEFT"), "person_id"
+            if "person_id" not in columns:
+                own, of = (".*", "ANTI"), "id"
+            execute(
+                f"CREATE VIEW staged_{table} AS SELECT former_{table}{own[0]} FROM former_{table} "
+                f"{own[1]} JOIN merged ON merged.former = former_{table}.{of}"
+            )
+        return len(merged)
+
+
+def _last(replaced: Mapping[str, str], record: str) -> str:
+    """The record at the end of a chain of replacements; itself, if they go round in a circle."""
+    seen = [record]
+    while seen[-1] in replaced:
+        seen.append(replaced[seen[-1]])
+        if seen[-1] in seen[:-1]:
+            return record
+    return seen[-1]

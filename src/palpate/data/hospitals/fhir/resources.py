@@ -216,6 +216,16 @@ def patient(line: Line) -> Row:
     return (need_id(line), born, *who, dead, *died)
 
 
+def replacement(line: Line) -> tuple[str, str] | None:
+    """A patient's former record and the one that took its place, where the hospital found two records of one person."""
+    for link in line.resource.get("link") or ():
+        other = reference(link.get("other"), "Patient")
+        if other is not None and link.get("type") in ("replaced-by", "replaces"):
+            own = need_id(line)
+            return (own, other) if link["type"] == "replaced-by" else (other, own)
+    return None
+
+
 def _us_core(one: Json, name: str) -> str | None:
     """US Core's race or ethnicity: the OMB categories in order, else the text.
 
