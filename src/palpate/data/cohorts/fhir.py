@@ -246,8 +246,7 @@ def _stage(
 
     def patient(line: Line) -> None:
         keep("patients", line, resources.patient(line))
-        if pair := resources.replacement(line):
-            replaced.update([pair])
+        replaced.update(resources.replacement(line))
 
     readers: dict[str, Callable[[Line], None]] = {
         "Patient": patient,

@@ -216,14 +216,14 @@ def patient(line: Line) -> Row:
     return (need_id(line), born, *who, dead, *died)
 
 
-def replacement(line: Line) -> tuple[str, str] | None:
-    """A patient's former record and the one that took its place, where the hospital found two records of one person."""
+def replacement(line: Line) -> dict[str, str]:
+    """A patient's former record and the one that took its place, where the hospital found two of one person."""
     for link in line.resource.get("link") or ():
         other = reference(link.get("other"), "Patient")
         if other is not None and link.get("type") in ("replaced-by", "replaces"):
             own = need_id(line)
-            return (own, other) if link["type"] == "replaced-by" else (other, own)
-    return None
+            return {own: other} if link["type"] == "replaced-by" else {other: own}
+    return {}
 
 
 def _us_core(one: Json, name: str) -> str | None:
