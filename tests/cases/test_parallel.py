@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 
 import pytest
 
@@ -50,3 +51,30 @@ def test_what_fails_elsewhere_is_done_here() -> None:
 def test_an_error_is_that_of_the_function() -> None:
     with pytest.raises(ValueError, match="part 0"):
         list(each_part(always_fails, [(k,) for k in range(4)], n_processes=2))
+
+
+class OwnedByOneThread:
+    """Something that two threads may not touch at once: it changes while it is pickled, and while it is worked on."""
+
+    def __init__(self) -> None:
+        self.touched_by: list[int] = []
+
+    def __reduce__(self) -> tuple[type[OwnedByOneThread], tuple[()]]:
+        self.touched_by.append(threading.get_ident())
+        return OwnedByOneThread, ()
+
+
+def touches(parent: int, thing: OwnedByOneThread) -> None:
+    if os.getpid() != parent:
+        raise ValueError("only here")
+    thing.touched_by.append(threading.get_ident())
+
+
+def test_one_thread_pickles_parts_and_does_what_failed() -> None:
+    thing = OwnedByOneThread()
+    list(each_part(touches, [(os.getpid(), thing)] * 6, n_processes=2))
+    assert thing.touched_by.count(threading.get_ident()) == len(thing.touched_by) == 12
+
+
+def test_what_cannot_be_pickled_is_done_here() -> None:
+    assert list(each_part(lambda k: k + 1, [(k,) for k in range(5)], n_processes=2)) == [1, 2, 3, 4, 5]

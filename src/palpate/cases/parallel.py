@@ -21,6 +21,7 @@ _WORKER = "import sys; sys.path[:] = sys.argv[1:]; from palpate.cases.parallel i
 _SIZE = struct.Struct("<Q")
 _AHEAD = 2
 """Parts for each process that are done before they are asked for: results do not pile up."""
+_NOT_DONE = object()
 
 
 def n_cores() -> int:
@@ -48,23 +49,23 @@ def each_part(
         for _ in range(n):
             idle.put(stack.enter_context(_started()))
 
-        def work(part: tuple[Any, ...]) -> Any:
+        def work(message: bytes) -> Any:
             process = idle.get()
             try:
-                return _asked(process, function, part)
+                return _asked(process, message)
             except (OSError, EOFError, pickle.PickleError, AttributeError, TypeError):
                 process.kill()
-                return function(*part)
+                return _NOT_DONE
             finally:
                 idle.put(process)
 
-        waiting = [pool.submit(work, part) for part in parts[: _AHEAD * n]]
+        waiting = [pool.submit(work, _message(function, part)) for part in parts[: _AHEAD * n]]
         try:
-            for k in range(len(parts)):
+            for k, part in enumerate(parts):
                 found = waiting[k].result()
                 if len(waiting) < len(parts):
-                    waiting.append(pool.submit(work, parts[len(waiting)]))
-                yield found
+                    waiting.append(pool.submit(work, _message(function, parts[len(waiting)])))
+                yield function(*part) if found is _NOT_DONE else found
         except BaseException:
             for future in waiting:
                 future.cancel()
@@ -103,10 +104,21 @@ def _started() -> Iterator[subprocess.Popen[bytes]]:
         process.wait()
 
 
-def _asked(process: subprocess.Popen[bytes], function: Callable[..., Any], part: tuple[Any, ...]) -> Any:
-    if process.stdin is None or process.stdout is None:
+def _message(function: Callable[..., Any], part: tuple[Any, ...]) -> bytes:
+    """What is to be done, made by the thread that owns it: a part may change while it is pickled or worked on.
+
+    Nothing for what can't be pickled: no process does it then.
+    """
+    try:
+        return pickle.dumps((function, part), protocol=pickle.HIGHEST_PROTOCOL)
+    except (pickle.PickleError, AttributeError, TypeError):
+        return b""
+
+
+def _asked(process: subprocess.Popen[bytes], message: bytes) -> Any:
+    if not message or process.stdin is None or process.stdout is None:
         raise EOFError
-    _send(process.stdin, pickle.dumps((function, part), protocol=pickle.HIGHEST_PROTOCOL))
+    _send(process.stdin, message)
     answer = _receive(process.stdout)
     if not answer:
         raise EOFError
