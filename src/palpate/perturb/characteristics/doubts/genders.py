@@ -17,7 +17,9 @@ from palpate.perturb.characteristics.doubts.names import left_names
 from palpate.perturb.characteristics.doubts.places import AlteredTo
 from palpate.perturb.characteristics.doubts.strangers import SITE, goes_on_about, is_strangers, may_be_own
 from palpate.perturb.characteristics.doubts.strangers import triggers as words_of_strangers
+from palpate.perturb.characteristics.gender.neutral import BETWEEN, OTHER_SUBJECT
 from palpate.perturb.characteristics.gender.owners import pronouns
+from palpate.perturb.characteristics.gender.partners import is_others_spouse, may_be_either
 from palpate.perturb.characteristics.gender.subjects import OWN_STORY, goes_on_alive
 from palpate.perturb.characteristics.gender.titles import COLLEAGUE_BEFORE
 from palpate.perturb.characteristics.reading import Hit, ScannedNote
@@ -98,6 +100,17 @@ _TOLD_BY = re.compile(
     re.IGNORECASE,
 )
 _PATIENT_OPENS = re.compile(r"(?:(?:the|this)\s+)?(?:patient|pt|mr|mrs|ms|miss)\b", re.IGNORECASE)
+_GAP = re.compile(
+    r"\s+(?:\w+ly\s+)?(?:at|in|on|with|without|for|from|after|before|during|all|every|each|most|once|the|an?|by|to|until|since|due|one|two|"
+    r"this|that|under|over|as|per|some|no|not\s+only)\b|\s*[,(-]",
+    re.IGNORECASE,
+)
+"""What no verb starts with: that of "they" comes later."""
+_ONE_DOES = re.compile(
+    r"\b(?:is|has|was|does|denies|reports|states|says|takes|lives|works|uses|feels|wants|needs|drinks|smokes|appears|presents|complains|"
+    r"remains|continues|gets|sees|goes|comes|looks|walks|eats|sleeps)\b",
+    re.IGNORECASE,
+)
 _SUBORDINATE = re.compile(r"\b(?:when|whenever|if|while|until|where)\s+$", re.IGNORECASE)
 _VERB = re.compile(
     r"(?:\b(?:and|but|or|then|also)|&|,)\s+(?:also\s+|then\s+|now\s+|still\s+)?(?P<verb>is|has|was|does|denies|reports|states|says|takes|lives|works|uses|feels|"
@@ -208,7 +221,9 @@ def _left_words(note: ScannedNote, changed: set[int], base: str, *, neutral: boo
         if named and not _has_person(note, hit, "either", far=False):
             return f"'{note.text[hit.start : hit.end]}' would stay"
     for hit in () if neutral else (*note.hits("spouse"), *note.hits("sure:spouse")):
-        if hit.start not in changed and not note.in_family(hit.start) and not _NO_SPOUSE.match(note.text, hit.end):
+        if hit.start in changed or note.in_family(hit.start) or _NO_SPOUSE.match(note.text, hit.end):
+            continue
+        if not is_others_spouse(note, hit, set()) or may_be_either(note, hit, base, set()):
             return f"'{hit.word}' would stay"
     return None
 
@@ -360,7 +375,23 @@ def _verbs(note: ScannedNote, edits: Sequence[Edit]) -> str | None:
         if _SUBORDINATE.search(note.text, max(0, edit.start - 10), edit.start):
             comma = note.text.find(",", edit.end, last)
             last = comma if comma >= 0 else last  # "it eases when she sits, but does not go"
+        far = _far_verb(note.text, edit.end, last, edits)
+        if far:
+            return f"'{far}' after they"
         for match in _VERB.finditer(note.text, edit.end, last):
             if not any(one.start == match.start("verb") for one in edits):
                 return f"'{match.group('verb')}' after they"
     return None
+
+
+def _far_verb(text: str, start: int, last: int, edits: Sequence[Edit]) -> str | None:
+    """A verb of one person that stands away from "they": "they on most mornings has chills"."""
+    between = BETWEEN.match(text, start, last)
+    gap = _GAP.match(text, between.end() if between else start, last)
+    if gap is None:
+        return None
+    other = OTHER_SUBJECT.search(text, gap.end(), last)
+    verb = _ONE_DOES.search(text, gap.end(), other.start() if other else last)
+    if verb is None or any(edit.start == verb.start() for edit in edits):
+        return None
+    return verb.group()

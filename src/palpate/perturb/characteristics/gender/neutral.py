@@ -35,6 +35,13 @@ _STATE_ENDS = re.compile(
     r"\s*(?:[,.;\n]|$)|\s+(?:and|but|about|by|at|that|to|because|when|for|w/|with)\b", re.IGNORECASE
 )
 """What follows a state ("she's agitated, pulling at clothes") and hardly an object ("she's gained weight")."""
+BETWEEN = re.compile(
+    r"(?:\s+(?:himself|herself|most|no\s+longer|at\s+(?:times|first|present|baseline|rest|night|that\s+time|this\s+(?:time|point))|"
+    r"in\s+(?:fact|general|turn|the\s+past)|for\s+(?:the\s+most\s+part|now)|of\s+course|as\s+well|on\s+occasion)\b|"
+    r"\s*,[^,.;:\n]{1,24},|\s*\([^).;\n]{1,24}\))+",
+    re.IGNORECASE,
+)
+"""What may stand between "she" and its verb: "she no longer takes", "she, however, is"."""
 _INVERTED = re.compile(r"\b(?P<verb>is|was|has|does)\s+(?:not\s+)?$", re.IGNORECASE)
 _SUBORDINATE = re.compile(
     r"\b(?:when|whenever|if|while|because|after|before|until|since|as|where|that|which)\s+$", re.IGNORECASE
@@ -45,7 +52,7 @@ _IT_DOES = (
 )
 """ "It hurts", unlike "takes it off"."""
 _SINCE = r"since(?!\s+(?:and|but|then)\b|\s*[,.]|\s+(?:[\w-]+\s+){1,3}(?:and|but)\b)"
-_OTHER_SUBJECT = re.compile(
+OTHER_SUBJECT = re.compile(
     rf"\b(?:which|that(?!\s+(?:time|day|night|morning|point|week)\b)|who|whom|there|{_IT_DOES}|(?<!like\s)this(?!\s+(?:time|morning|week|month|year)\b)|these|he|she|we|i|you|patient|pt|when|if|because|{_SINCE}|while|where|what|whether)\b",
     re.IGNORECASE,
 )
@@ -154,6 +161,8 @@ def _verbs(text: str, start: int, end: int, last: int) -> list[Edit]:
         return [Edit(*short.span("is"), mark + ("ve" if have else "re")), *_others(text, short.end(), last)]
     position = end
     for _ in range(4):
+        between = BETWEEN.match(text, position, last)
+        position = between.end() if between else position
         match = _NEXT.match(text, position, last)
         if match is None:
             return []
@@ -184,14 +193,14 @@ def _clause_end(patient: DescribedPatient, start: int) -> int:
 def _and() -> re.Pattern[str]:
     """ "And", "but" or a comma, and the word after it that is no adverb."""
     adverbs = "|".join(sorted(_listed("adverbs")))
-    joint = r"(?:,\s*(?:and|but|or|then|however,?)?|&|\b(?:and|but|or|nor|then))\s+(?:not\s+)?"
+    joint = r"(?:,\s*(?:and|but|or|then|however,?)?|&|\b(?:and|but|or|nor|then))\s+(?:not\s+)?(?:(?:at\s+times|no\s+longer|most\s+likely|in\s+fact)\s+)?"
     return re.compile(joint + rf"(?:(?:{adverbs})\s+)*(?P<verb>[a-z]+?(?:n['’]t)?)(?![\w'’])", re.IGNORECASE)
 
 
 def _others(text: str, start: int, last: int) -> list[Edit]:
     """The verbs after "and" that have the same subject: "denies fever and has chills"."""
     edits = []
-    stop = _OTHER_SUBJECT.search(text, start, last)
+    stop = OTHER_SUBJECT.search(text, start, last)
     for match in _and().finditer(text, start, stop.start() if stop else last):
         verb = match.group("verb")
         known = verb.lower() in _table()["verbs"] or verb.lower() in _listed("also")
