@@ -22,7 +22,7 @@ _REACHED = (
 )
 _LEADS = re.compile(
     rf"[\W\d]*(?:(?:then|today|subsequently|however|also|both|later|[a-z]+(?:\s+[\w/]+){{0,4}},)\s+)?(?:{_REACHED})?"
-    r"(?:(?:the|his|her|their|our|my|an?)\s+)?(?:[a-z]+\s+)?",
+    r"(?:(?:the|his|her|their|our|my|an?)\s+)?(?:(?!dear\b)[a-z]+\s+)?",
     re.IGNORECASE,
 )
 """What goes before the doctor who is spoken of: "Subsequently, I asked our Dr. A"."""

@@ -100,6 +100,10 @@ _TOLD_BY = re.compile(
     re.IGNORECASE,
 )
 _PATIENT_OPENS = re.compile(r"(?:(?:the|this)\s+)?(?:patient|pt|mr|mrs|ms|miss)\b", re.IGNORECASE)
+_OWNED_BY = re.compile(r"(?:\b(?:of|than|is|was|are|were|to|like|as|or|and|with|from)|[,.;:])\s+$", re.IGNORECASE)
+_TURNED = re.compile(r"\b(?P<verb>is|was|has|does)\s+$", re.IGNORECASE)
+""" "Never in his life has he smoked"."""
+_WORD = re.compile(r"\s*")
 _GAP = re.compile(
     r"\s+(?:\w+ly\s+)?(?:at|in|on|with|without|for|from|after|before|during|all|every|each|most|once|the|an?|by|to|until|since|due|one|two|"
     r"this|that|under|over|as|per|some|no|not\s+only)\b|\s*[,(-]",
@@ -170,6 +174,7 @@ def left_over(patient: DescribedPatient, altered: AlteredTo) -> str | None:
         or left_child(patient)
         or left_role(note, base, edits)
         or _another_person(note, base, edits)
+        or _odd_owner(note, edits)
         or (_verbs(note, edits) if worded is None else None)
     )
 
@@ -375,12 +380,25 @@ def _verbs(note: ScannedNote, edits: Sequence[Edit]) -> str | None:
         if _SUBORDINATE.search(note.text, max(0, edit.start - 10), edit.start):
             comma = note.text.find(",", edit.end, last)
             last = comma if comma >= 0 else last  # "it eases when she sits, but does not go"
+        turned = _TURNED.search(note.text, max(0, edit.start - 10), edit.start)
+        if turned and not {turned.start("verb"), _next_word(note.text, edit.end)} & {one.start for one in edits}:
+            return f"'{turned['verb']}' before they"
         far = _far_verb(note.text, edit.end, last, edits)
         if far:
             return f"'{far}' after they"
         for match in _VERB.finditer(note.text, edit.end, last):
             if not any(one.start == match.start("verb") for one in edits):
                 return f"'{match.group('verb')}' after they"
+    return None
+
+
+def _odd_owner(note: ScannedNote, edits: Sequence[Edit]) -> str | None:
+    """A "hers" that nothing before it explains, as in "hers both knees", for a slip of the pen."""
+    for edit in edits:
+        if edit.text.lower() in ("hers", "theirs") and not _OWNED_BY.search(
+            note.text, max(0, edit.start - 12), edit.start
+        ):
+            return f"'{note.text[edit.start : edit.end]}' without a thing"
     return None
 
 
@@ -395,3 +413,9 @@ def _far_verb(text: str, start: int, last: int, edits: Sequence[Edit]) -> str | 
     if verb is None or any(edit.start == verb.start() for edit in edits):
         return None
     return verb.group()
+
+
+def _next_word(text: str, end: int) -> int:
+    """Where the word after a position starts."""
+    match = _WORD.match(text, end)
+    return match.end() if match else end

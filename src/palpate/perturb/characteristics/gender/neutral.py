@@ -42,7 +42,12 @@ BETWEEN = re.compile(
     re.IGNORECASE,
 )
 """What may stand between "she" and its verb: "she no longer takes", "she, however, is"."""
-_INVERTED = re.compile(r"\b(?P<verb>is|was|has|does)\s+(?:not\s+)?$", re.IGNORECASE)
+_INVERTED = re.compile(
+    r"(?:(?:^|[.?!:;,(\n])\s*|\b(?:how|why|when|where|what|who|whom|nor|neither|so|as|than|only|rarely|never|seldom|now|then|and|but|or)\s+)"
+    r"(?P<verb>is|was|has|does)\s+(?:not\s+)?$",
+    re.IGNORECASE,
+)
+""" "Nor does she smoke", unlike "the trouble is she smokes" and "of all that he has he feels"."""
 _SUBORDINATE = re.compile(
     r"\b(?:when|whenever|if|while|because|after|before|until|since|as|where|that|which)\s+$", re.IGNORECASE
 )
@@ -150,7 +155,7 @@ def _noun(patient: DescribedPatient, swap: Swap, at_letters: set[int]) -> Edit |
 
 def _verbs(text: str, start: int, end: int, last: int) -> list[Edit]:
     """The verbs of "she", in the form that follows "they"."""
-    inverted = _INVERTED.search(text, max(0, start - 12), start)
+    inverted = _INVERTED.search(text, max(0, start - 20), start)
     if inverted:
         verb = inverted.group("verb")
         return [Edit(*inverted.span("verb"), like(verb, _table()["verbs"][verb.lower()]))]

@@ -83,6 +83,9 @@ _DEGREES_OF_HARM = frozenset(
         "trouble",
     ]
 )
+_KINDS_OF_GIFTS = frozenset(["medical", "full", "own", "verbal", "informed", "written", "past", "family", "first", "last"])
+_OF_A_GIFT = re.compile(r"\s+([a-z]+)", re.IGNORECASE)
+""" "Giving her medical history"."""
 _FOLLOWS_ADVERB = frozenset(["away", "now", "overnight", "later", "earlier", "initially", "throughout"])
 
 
@@ -148,7 +151,9 @@ def read_her(text: str, start: int, end: int) -> Reading | None:
     if verb == "like" and _SEEMS_LIKE.search(text, max(0, start - 24), start):
         return "him" if _ends_phrase(text, end) else "his"  # "feels like her milk is adequate"
     if verb in _GIVES:
-        return "his" if word in _OWN_GIFTS or word.endswith(("'s", "’s")) else "him"
+        given = _OF_A_GIFT.match(text, after.end()) if word in _KINDS_OF_GIFTS else None
+        named = given.group(1).lower() if given else word
+        return "his" if named in _OWN_GIFTS or word.endswith(("'s", "’s")) else "him"
     if word in _PLAIN_VERBS and not verb.endswith(("'s", "’s")):
         return "him"  # two clauses run together: "ask others to face her speak clearly"
     adverb = word in _TIME or (word.endswith("ly") and word not in _NOUNS_IN_LY)
@@ -162,6 +167,8 @@ def his_stands_alone(text: str, start: int, end: int) -> bool:
     after = _IN_QUOTES.match(text, end) or _NEXT.match(text, end)
     if after is None:
         return not _MASKED.match(text, end)
+    if after.group(1).lower() == "both" and not _ends_phrase(text, after.end()):
+        return False  # "weakness in his both hands"
     return (
         after.group(1).lower() in (*_FUNCTION, "done", "replaced", "fixed", "removed")
         or _ONE_OF.search(text, max(0, start - 24), start) is not None
