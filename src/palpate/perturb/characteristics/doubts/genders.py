@@ -100,7 +100,7 @@ _TOLD_BY = re.compile(
     re.IGNORECASE,
 )
 _PATIENT_OPENS = re.compile(r"(?:(?:the|this)\s+)?(?:patient|pt|mr|mrs|ms|miss)\b", re.IGNORECASE)
-_OWNED_BY = re.compile(r"(?:\b(?:of|than|is|was|are|were|to|like|as|or|and|with|from)|[,.;:])\s+$", re.IGNORECASE)
+_OWNED_BY = re.compile(r"(?:\b(?:of|than|is|was|are|were|to|like|as|or|and|with|from))\s+$", re.IGNORECASE)
 _TURNED = re.compile(r"\b(?P<verb>is|was|has|does)\s+$", re.IGNORECASE)
 """ "Never in his life has he smoked"."""
 _WORD = re.compile(r"\s*")

@@ -92,6 +92,7 @@ def triggers() -> dict[str, tuple[str, ...]]:
         "sure:bears": ("conceive", "conceiving", "preconception", "nursing"),
         "sure:ward": ("women", "womens", "men", "mens"),
         "sure:dress": ("dress", "skirt"),
+        "sure:enlarged": ("augmentation", "implant", "implants"),
         "sure:sexed": tuple(_sexed()),
         "sure:transition": tuple(word for word in _crude()["transition"].split() if word.isalpha()),
     }
@@ -104,9 +105,17 @@ def contradiction(patient: DescribedPatient, altered: AlteredTo) -> str | None:
         _is_of_transition(patient.note, hit, told=told) for hit in patient.note.hits("sure:transition")
     ):
         return "a word of a transition"
+    if group == "trans man" and any(_is_of_breasts(patient.note, hit) for hit in patient.note.hits("sure:enlarged")):
+        return "a breast augmentation shows a sex"
     changed = {edit.start for edit in altered.edits if edit.end > edit.start}
     sexed = _sexed_word(patient, group, altered.found.base, changed)
     return f"'{sexed}' shows a sex" if sexed else None
+
+
+def _is_of_breasts(note: ScannedNote, hit: Hit) -> bool:
+    """Whether what was put in or enlarged are breasts, unlike a cochlear implant or a chin."""
+    near = note.text[max(0, hit.start - 24) : hit.end + 24].lower()
+    return "breast" in near or "mammoplast" in near or "mammaplast" in near
 
 
 def _is_of_transition(note: ScannedNote, hit: Hit, *, told: bool) -> bool:
