@@ -33,6 +33,12 @@ _SAYS = re.compile(
     r"(?:(?:stated|states|said|says|told\s+(?:me|us)|agreed|indicated|replied|promised)(?:[ \t]+that)?|as)[ \t]+$"
 )
 """ "Dr. A stated that he would ring the ward"; what follows tells of whom."""
+_ACTS = re.compile(
+    r"\bDr\.?[ \t]+[A-Z]\w*(?:,[^.;,]{1,24},?)?[ \t]+(?:(?:may|will|would|could|can|has|had|have|did|then|also|\w+ly)[ \t]+)*(?!and\b|or\b|in\b|on\b|for\b|from\b)"
+    r"[a-z]+\b(?:(?!\b(?:he|she|they|we|patient|pt)\b|[.;]).){0,80}?\b(?:since|because|as|when|if|after|before|until|once|though|although|while)[ \t]+$"
+)
+""" "Dr. A may repair it since he did the first operation"."""
+_JOINED = re.compile(r"\b(?:since|because|as|when|if|after|before|until|once|though|although|while)\s+$")
 _PRESCRIBES = re.compile(
     r"(?:['’]s|['’]ll|['’]d)?\s+(?:(?:also|then|now|still|only|\w+ly)\s+)?"
     r"(?:(?:does|did|do|will|would|can|could|may|might|has|had|is|was)(?:\s+not|n['’]t)?\s+|cannot\s+)?"
@@ -61,7 +67,7 @@ _DOES = (
     r"currently|still|without|with\s|aware|cleared|recommended|counseled|offered|scheduled|asked|ready|awake|sedated|maintained|kept|an?\s|\d|felt|seen|"
     r"switched|changed\s+to|put\s+on|able|unresponsive|hypotensive|supposed|due|made|deemed|fitted|followed|followed\s+by|positive|negative|informed|"
     r"pain|comfortable|well|better|improving|alive|married|single)|came\b|went\b|fell\b|felt\s+(?:better|well|weak|dizzy|pain)|lost\b|gained|"
-    r"tolerat|ambulat|quit\b|stopped\s+(?:taking|smoking)|began\b|started\s+(?:having|to|taking)|noticed|woke|experienc|suffer|recover|improv"
+    r"desir|elect(?:s|ed)\b|tolerat|ambulat|quit\b|stopped\s+(?:taking|smoking)|began\b|started\s+(?:having|to|taking)|noticed|woke|experienc|suffer|recover|improv"
 )
 _AS_PATIENT = re.compile(
     rf"(?:['’]s)?\s+(?:also\s+|then\s+|now\s+|still\s+|subsequently\s+|\w+ly\s+)?(?:{_DOES})", re.IGNORECASE
@@ -86,9 +92,11 @@ def is_doctors(note: ScannedNote, pronoun: Hit) -> bool:
         return near is not None and _OWNS.match(note.text, pronoun.end) is not None
     if pronoun.word not in ("he", "she"):
         return False
-    if _SAYS.search(note.text, max(first, pronoun.start - 60), pronoun.start) and not _AS_PATIENT.match(
-        note.text, pronoun.end
-    ):
+    told = _SAYS.search(note.text, max(first, pronoun.start - 60), pronoun.start) or (
+        _JOINED.search(note.text, max(first, pronoun.start - 10), pronoun.start)
+        and _ACTS.search(note.text, max(first, pronoun.start - 140), pronoun.start)
+    )
+    if told and not (_AS_PATIENT.match(note.text, pronoun.end) or PLAINLY.match(note.text, pronoun.end)):
         return True
     if _PRESCRIBES.match(note.text, pronoun.end) and _doctor(note, first, pronoun.start):
         return True

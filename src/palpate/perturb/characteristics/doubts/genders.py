@@ -89,6 +89,15 @@ _BOTH = re.compile(
     re.IGNORECASE,
 )
 """ "He outwalks him" are two people."""
+_AND_DOES = re.compile(
+    r"(?:\b(?:and|but|or|then)|,)\s+(?:(?:also|then|never|now|still)\s+)?(?:(?:has|had|did|does|will|would|can|could|should)(?:\s+not|n['’]t)?\s+"
+    r"(?:(?:yet|ever|since|also|\w+ly)\s+)?)?[a-z]+\s+(?:(?:with|to|by|from|for|at)\s+)?$",
+    re.IGNORECASE,
+)
+_SOMEBODY_ELSE = re.compile(
+    r"\b(?:that|which|who|it|they|we|I|when|if|because|as|where|while|until|there|this)\b", re.IGNORECASE
+)
+""" "He was followed by A but has not seen him": no subject between, so him is not the subject."""
 _CARES = re.compile(r"\s+(?:for|of)\s+(?:him|her)\b", re.IGNORECASE)
 """ "Lives with husband, carer for him": the carer is the patient."""
 _AS_TOLD = re.compile(
@@ -99,6 +108,7 @@ _TOLD_BY = re.compile(
     r"describes?|mentions?|confirms?|denies|brought|brings|(?:then\s+)?(?:drove|took|called|picked|accompan\w+))\b",
     re.IGNORECASE,
 )
+_PATIENT_SUBJECT = re.compile(r"(?:(?:the|this)\s+)?(?:patient|pt|he|she)\s", re.IGNORECASE)
 _PATIENT_OPENS = re.compile(r"(?:(?:the|this)\s+)?(?:patient|pt|mr|mrs|ms|miss)\b", re.IGNORECASE)
 _OWNED_BY = re.compile(r"(?:\b(?:of|than|is|was|are|were|to|like|as|or|and|with|from))\s+$", re.IGNORECASE)
 _TURNED = re.compile(r"\b(?P<verb>is|was|has|does)\s+$", re.IGNORECASE)
@@ -317,7 +327,7 @@ def _another_person(note: ScannedNote, base: str, edits: Sequence[Edit]) -> str 
             return f"'{note.text[hit.start : hit.end]}' after a doctor"
         is_object = hit.word in ("him", "her") and changed[hit.start] in ("him", "her", "them")
         both = _BOTH.search(note.text, max(0, hit.start - 40), hit.start) if is_object else None
-        if both and (both["who"].lower() == "he") == (hit.word == "him"):
+        if (both and (both["who"].lower() == "he") == (hit.word == "him")) or (is_object and _is_acted_on(note, hit)):
             return f"'{note.text[hit.start : hit.end]}' beside another"
         number = note.sentence_number(hit.start)
         near = list(_same_gender(note, hit, gender)) if number != settled else []
@@ -327,6 +337,16 @@ def _another_person(note: ScannedNote, base: str, edits: Sequence[Edit]) -> str 
         if near:
             settled = number  # "his son says he took his pills": the second is whose the first is
     return None
+
+
+def _is_acted_on(note: ScannedNote, hit: Hit) -> bool:
+    """Whether the patient does something to "him", who is another then."""
+    opening = note.opening(hit.start)
+    patient = _PATIENT_SUBJECT.match(note.text, opening)
+    does = _AND_DOES.search(note.text, opening, hit.start) if patient else None
+    if patient is None or does is None or patient.end() >= does.start():
+        return False
+    return not _SOMEBODY_ELSE.search(note.text, patient.end(), does.start())
 
 
 def _is_told_of(note: ScannedNote, one: Hit, hit: Hit, *, is_object: bool) -> bool:

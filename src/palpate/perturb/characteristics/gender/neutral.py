@@ -49,7 +49,8 @@ _INVERTED = re.compile(
 )
 """ "Nor does she smoke", unlike "the trouble is she smokes" and "of all that he has he feels"."""
 _SUBORDINATE = re.compile(
-    r"\b(?:when|whenever|if|while|because|after|before|until|since|as|where|that|which)\s+$", re.IGNORECASE
+    r"\b(?:when|whenever|if|while|because|after|before|until|since|as|where|that|which|why|how|what|whether)\s+$",
+    re.IGNORECASE,
 )
 _IT_DOES = (
     r"(?<!had\s)(?<!has\s)(?<!have\s)(?<!got\s)(?<!get\s)it(?=['’]s|\s+(?:had|did|will|would|can|could|may|might|"
