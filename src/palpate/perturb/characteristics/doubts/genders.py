@@ -95,7 +95,8 @@ _AND_DOES = re.compile(
     re.IGNORECASE,
 )
 _SOMEBODY_ELSE = re.compile(
-    r"\b(?:that|which|who|it|they|we|I|when|if|because|as|where|while|until|there|this)\b", re.IGNORECASE
+    r"\b(?:that|which|who|it|they|we|I|when|if|because|as|where|while|until|there|this|(?:and|but|so)\s+(?:his|her|the|our|my|an?|Dr))\b",
+    re.IGNORECASE,
 )
 """ "He was followed by A but has not seen him": no subject between, so him is not the subject."""
 _CARES = re.compile(r"\s+(?:for|of)\s+(?:him|her)\b", re.IGNORECASE)
