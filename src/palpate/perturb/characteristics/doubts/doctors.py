@@ -44,13 +44,15 @@ _PRESCRIBES = re.compile(
     r"(?:(?:does|did|do|will|would|can|could|may|might|has|had|is|was)(?:\s+not|n['’]t)?\s+|cannot\s+)?"
     r"(?:be\s+)?(?:(?:un)?(?:willing|comfortable|able)\s+(?:to\s+|with\s+)?)?"
     r"(?:prescrib(?:e|es|ing)|refill(?:s|ing)?|renew(?:s|ing)?|operat(?:e|es|ing)\s+on|writ(?:e|es|ing)\s+(?:for|the|a|any|more)|"
-    r"refer(?:s|ring)?\s+(?:him|her|the)|mentioned\b)",
+    r"refer(?:s|ring)?\s+(?:him|her|the)|mentioned\b|perform(?:s|ing)?\b|order(?:s|ing)\b|inject(?:s|ing)?\b|repair(?:s|ing)?\b|"
+    r"remov(?:e|es|ing)\s+(?:the|his|her)\s+(?:stitches|sutures|staples|drain|cast|tube|catheter|pins?)|retired\b|left\s+(?:the\s+)?practice|"
+    r"closed\s+(?:his|her)\s+(?:practice|office))",
     re.IGNORECASE,
 )
 """ "His PCP has told him that he does not prescribe it": no patient does."""
 _AS_DOCTOR = re.compile(
     r"(?:['’]s|['’]ll)?\s+(?:\w+ly\s+|also\s+|then\s+|will\s+|would\s+|has\s+|is\s+|was\s+|had\s+|be\s+|have\s+)*(?:kindly|graciously|called|calls|"
-    r"done\s+so|agreed\s+to\s+(?:see|take|accept|evaluate|perform|do|follow|assist)|planning\s+(?:for|on|to)|plans\s+to\s+(?:perform|do|see|take|"
+    r"done\s+so|agreed\s+to\s+(?:see|operate|repair|remove|treat|prescribe|refill|write|call|take|accept|evaluate|perform|do|follow|assist)|planning\s+(?:for|on|to)|plans\s+to\s+(?:perform|do|see|take|"
     r"order|proceed)|see(?:ing)?\s+(?:the\s+(?:patient|pt)|him|her)\b|available|present\s+(?:for|during|throughout)|assist(?:ed|ing|s)|changed\s+(?:the|anti|his|her)|"
     r"recommend\w*|perform\w*|order(?:ed|ing)|suggest\w*|advis(?:ed|es|ing)\s+(?:me|us|that|the|him|her)|concur\w*|scrubbed|dictat\w+|supervis\w+|on\s+call)\b",
     re.IGNORECASE,
@@ -72,6 +74,18 @@ _DOES = (
 _AS_PATIENT = re.compile(
     rf"(?:['’]s)?\s+(?:also\s+|then\s+|now\s+|still\s+|subsequently\s+|\w+ly\s+)?(?:{_DOES})", re.IGNORECASE
 )
+_ADDRESSED = re.compile(
+    r"\b(?:let|letting|ask|asked|asking|tell|told|telling|inform(?:ed|ing)?|advis(?:e|ed|ing)|notif(?:y|ied)|updated?|call(?:ed)?|contact(?:ed)?|"
+    r"paged?|thank(?:ed|ing)?|requested|(?:spoke|speak|discuss|discussed|talk|talked|reviewed|consulted)(?:\s+(?:this|it|the\s+\w+))?\s+(?:with|to)|"
+    r"(?:sent|send|forward|forwarded)(?:\s+(?:a|the)\s+\w+)?\s+to)\s+$",
+    re.IGNORECASE,
+)
+_I_REACHED = re.compile(
+    r"\b(?:I|we)\b[^.;]{0,40}?\b(?:spoke|speak|discuss|discussed|talk|talked|touch|called|call|contact|contacted|paged|page|asked|ask|consulted|"
+    r"emailed|wrote|write|told|thank)\b",
+    re.IGNORECASE,
+)
+_SPOKEN_OF = re.compile(r"\b(?:patient|pt|he|she|him|family|wife|husband|son|daughter|mother|father)\b", re.IGNORECASE)
 _OWNS = re.compile(
     r"\s+(?:office|clinic|practice|partners?\b(?=\s+(?:agreed|will|saw|has|Dr))|colleagues?|team|nurse|assistant|recommendations?|note|consult(?:ation)?|"
     r"opinion|report|staff|associates?|service|discretion|dictation|PA|NP)\b",
@@ -89,9 +103,11 @@ def is_doctors(note: ScannedNote, pronoun: Hit) -> bool:
     first, _ = note.sentence(pronoun.start)
     if pronoun.word in ("his", "her"):
         near = _doctor(note, max(first, pronoun.start - 40), pronoun.start)
-        return near is not None and _OWNS.match(note.text, pronoun.end) is not None
+        if near is not None and _OWNS.match(note.text, pronoun.end):
+            return True
+        return pronoun.word == "her" and _is_addressed(note, pronoun, first)
     if pronoun.word not in ("he", "she"):
-        return False
+        return pronoun.word == "him" and _is_addressed(note, pronoun, first)
     told = _SAYS.search(note.text, max(first, pronoun.start - 60), pronoun.start) or (
         _JOINED.search(note.text, max(first, pronoun.start - 10), pronoun.start)
         and _ACTS.search(note.text, max(first, pronoun.start - 140), pronoun.start)
@@ -115,6 +131,18 @@ def is_doctors(note: ScannedNote, pronoun: Hit) -> bool:
         _PATIENTS_SENTENCE.match(note.text, before) is None
         and _LEADS.fullmatch(note.text, before, doctor.start) is not None
     )
+
+
+def _is_addressed(note: ScannedNote, pronoun: Hit, first: int) -> bool:
+    """Whether who dictates speaks to the doctor: "I called Dr. A and asked him to see the patient"."""
+    text = note.text
+    if not _ADDRESSED.search(text, max(first, pronoun.start - 40), pronoun.start):
+        return False
+    before = note.sentence(first - 1)[0] if first else first
+    doctor = _doctor(note, before, pronoun.start)
+    if doctor is None or _SPOKEN_OF.search(text, doctor.end, pronoun.start):
+        return False
+    return _I_REACHED.search(text, before, doctor.start) is not None
 
 
 def _doctor(note: ScannedNote, start: int, end: int) -> Hit | None:

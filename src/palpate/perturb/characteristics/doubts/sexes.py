@@ -34,6 +34,12 @@ _MONTHLY = re.compile(
 """ "Her periods", unlike "short periods"."""
 _NURSES = re.compile(r"\b(?:while|still|is|was|currently|when|been|stopped|not)\s+$", re.IGNORECASE)
 """ "Stopped the drug while nursing", unlike a nursing home."""
+_CHILDS = re.compile(
+    r"\b(?P<whose>his|her)\s+(?:[a-z]+\s+)?(?:children|kids|child|sons?|daughters?|baby|babies)(?:['’]s?)\s+$", re.IGNORECASE
+)
+_OF_CHILD = re.compile(
+    r"\s+of\s+(?P<whose>his|her)\s+(?:[a-z]+\s+)?(?:children|kids|child|sons?|daughters?|baby|babies|pregnancy)\b", re.IGNORECASE
+)
 _FAMILY = frozenset(["family", "relative", "relatives"])
 _OF_FORTY = re.compile(r"/\s?40\b")
 _WEEKS = re.compile(r"(?<![\d/.])(?:[4-9]|[1-3]\d|4[0-2])(?:\s?\+\s?\d)?\s?$")
@@ -107,9 +113,25 @@ def contradiction(patient: DescribedPatient, altered: AlteredTo) -> str | None:
         return "a word of a transition"
     if group == "trans man" and any(_is_of_breasts(patient.note, hit) for hit in patient.note.hits("sure:enlarged")):
         return "a breast augmentation shows a sex"
+    parent = _other_parent(patient.note, altered) if group in ("female", "male") else None
+    if parent:
+        return parent
     changed = {edit.start for edit in altered.edits if edit.end > edit.start}
     sexed = _sexed_word(patient, group, altered.found.base, changed)
     return f"'{sexed}' shows a sex" if sexed else None
+
+
+def _other_parent(note: ScannedNote, altered: AlteredTo) -> str | None:
+    """ "His children's mothers", "the father of her baby": the patient is the other parent."""
+    base, own = altered.found.base, {edit.start for edit in altered.edits if edit.end > edit.start}
+    words = ("mother", "mothers") if base == "male" else ("father", "fathers")
+    for hit in note.hits("people"):
+        if base is None or hit.word not in words:
+            continue
+        match = _CHILDS.search(note.text, max(0, hit.start - 32), hit.start) or _OF_CHILD.match(note.text, hit.end)
+        if match and match.start("whose") in own:
+            return f"the {hit.word} of the patient's child shows a sex"
+    return None
 
 
 def _is_of_breasts(note: ScannedNote, hit: Hit) -> bool:

@@ -60,6 +60,11 @@ _CONSENTS = re.compile(
 """ "The nurse recommended a walker; she agreed"."""
 SITE = re.compile(r"\s+(?:sites?|skin|graft|area|nephrectomy)\b", re.IGNORECASE)
 """ "His donor sites have healed"."""
+_WHEN = re.compile(r"\b(?:when|as|after|once|while)\s+$", re.IGNORECASE)
+_ARRIVES = re.compile(
+    r"\s+(?:(?:came|went|walked|got|stopped|checked)\s+(?:in|into|by|to|over|on|there|back)\b|arrived|entered|returned|visited|opened)", re.IGNORECASE
+)
+""" "A nurse found him on the floor when she came in"."""
 _SINGLE = ("he", "she")
 _JOINTS = (",", ";", "-", "–", "—", ">", "&", "and", "but", "so", "says")
 """How all that may go before such a pronoun ends: a look at it tells that most pronouns open a sentence."""
@@ -79,6 +84,12 @@ def triggers() -> dict[str, tuple[str, ...]]:
 def is_strangers(note: ScannedNote, hit: Hit, changed: Container[int]) -> str | None:
     """Whose a pronoun may be, of those that were `changed`: of somebody with a role, in the clause before it."""
     text = note.text
+    if hit.word in _SINGLE and _ARRIVES.match(text, hit.end):
+        opens = note.opening(hit.start)
+        role = next((one for one in note.hits("sure:role") if opens <= one.start < hit.start), None)
+        when = _WHEN.search(text, max(opens, hit.start - 8), hit.start)
+        if role and when and _OPENS.fullmatch(text, opens, role.start):
+            return role.word
     if note.hits("sure:another") and _ANOTHER.search(text, _clause_start(note, hit), hit.start):
         return "another"
     if hit.word not in _SINGLE or not text[max(0, hit.start - 12) : hit.start].rstrip().lower().endswith(_JOINTS):
