@@ -17,7 +17,7 @@ from palpate.perturb.characteristics.doubts.names import left_names
 from palpate.perturb.characteristics.doubts.places import AlteredTo
 from palpate.perturb.characteristics.doubts.strangers import SITE, goes_on_about, is_strangers, may_be_own
 from palpate.perturb.characteristics.doubts.strangers import triggers as words_of_strangers
-from palpate.perturb.characteristics.gender.neutral import BETWEEN, OTHER_SUBJECT
+from palpate.perturb.characteristics.gender.neutral import BETWEEN, OTHER_SUBJECT, known_verbs
 from palpate.perturb.characteristics.gender.owners import pronouns
 from palpate.perturb.characteristics.gender.partners import is_others_spouse, may_be_either
 from palpate.perturb.characteristics.gender.subjects import OWN_STORY, goes_on_alive
@@ -128,11 +128,7 @@ _ONE_DOES = re.compile(
 )
 _SUBORDINATE = re.compile(r"\b(?:when|whenever|if|while|until|where)\s+$", re.IGNORECASE)
 _VERB = re.compile(
-    r"(?:\b(?:and|but|or|then|also)|&|,)\s+(?:also\s+|then\s+|now\s+|still\s+)?(?P<verb>is|has|was|does|denies|reports|states|says|takes|lives|works|uses|feels|"
-    r"wants|needs|drinks|smokes|appears|presents|complains|remains|continues|endorses|admits|notes|describes|gets|sees|plans|agrees|"
-    r"understands|tolerates|requires|owns|asks|runs|plays|teaches|drives|walks|eats|sleeps|keeps|goes|comes|looks|calls|helps|manages|tries|"
-    r"loves|likes|enjoys|hopes|worries|thinks|knows)\b",
-    re.IGNORECASE,
+    r"(?:\b(?:and|but|or|nor|then|also)|&|,)\s+(?:also\s+|then\s+|now\s+|still\s+)?(?P<verb>[a-z]+s)\b(?!['’])", re.IGNORECASE
 )
 
 
@@ -408,6 +404,8 @@ def _verbs(note: ScannedNote, edits: Sequence[Edit]) -> str | None:
         if far:
             return f"'{far}' after they"
         for match in _VERB.finditer(note.text, edit.end, last):
+            if match["verb"].lower() not in known_verbs():
+                continue
             if not any(one.start == match.start("verb") for one in edits):
                 return f"'{match.group('verb')}' after they"
     return None

@@ -62,6 +62,7 @@ OTHER_SUBJECT = re.compile(
     rf"\b(?:which|that(?!\s+(?:time|day|night|morning|point|week)\b)|who|whom|there|{_IT_DOES}|(?<!like\s)this(?!\s+(?:time|morning|week|month|year)\b)|these|he|she|we|i|you|patient|pt|when|if|because|{_SINCE}|while|where|what|whether)\b",
     re.IGNORECASE,
 )
+_SUBJECT_NEXT = re.compile(r"\s+(?:any|the|an?|his|her|their|there|it|this|that|anyone|anybody|one)\b", re.IGNORECASE)
 _THAT = re.compile(r"\bthat\s+$", re.IGNORECASE)
 _OPENS = re.compile(r"(?:he|she)\b", re.IGNORECASE)
 _PATIENT_NEXT = re.compile(r"\s+(?:patient|pt)\b", re.IGNORECASE)
@@ -210,9 +211,17 @@ def _others(text: str, start: int, last: int) -> list[Edit]:
     for match in _and().finditer(text, start, stop.start() if stop else last):
         verb = match.group("verb")
         known = verb.lower() in _table()["verbs"] or verb.lower() in _listed("also")
+        if match.group().lower().startswith("nor") and _SUBJECT_NEXT.match(text, match.end()):
+            continue  # "nor has any relative had it"
         if known and plural_verb(verb) != verb.lower():
             edits.append(Edit(*match.span("verb"), like(verb, plural_verb(verb))))
     return edits
+
+
+@cache
+def known_verbs() -> frozenset[str]:
+    """The verbs of one person that are found after "and" and commas."""
+    return frozenset((*_table()["verbs"], *_listed("also")))
 
 
 def plural_verb(word: str) -> str:
