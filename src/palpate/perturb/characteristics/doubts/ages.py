@@ -34,7 +34,7 @@ _YEARS_BEFORE_ILLNESS, _YEARS_BEFORE_EVENT = 8, 4
 _NUMBER = re.compile(r"\d\d(?<!\w\d\d)(?!\d)")
 """A number of two digits; what it starts with is looked for first, so that other letters are passed over at once."""
 _YEARS_LONG = re.compile(
-    r"\+?[\s-]*(?P<pack>p(?:ac)?k?[\s/-]*)?(?:yrs?|years?|y)\b(?![\s-]*(?:old|o\b|of\s+age)|/?o)|(?P<py>[\s-]?py\b)",
+    r"\+?[\s-]*(?P<pack>p(?:ac)?k?[\s/-]*(?:(?:per|an?)[\s-]+)?)?(?:yrs?|years?|y)\b(?![\s-]*(?:old|o\b|of\s+age)|/?o)|(?P<py>[\s-]?py\b)",
     re.IGNORECASE,
 )
 _AGO = re.compile(r"\b(?:in|over|within|next|every|for\s+the\s+next|q)\s+~?$", re.IGNORECASE)

@@ -84,6 +84,9 @@ _ONSET = re.compile(
 )
 _MAY_BE_ONSET = re.compile(r"\d\+?\s?y(?:rs?|ears?)?[\s,;]{0,2}\(?(?:onset|dx|diagnosed)", re.IGNORECASE)
 """The middle of an onset: it starts with a digit, which is found much faster than a word of any case."""
+_THEIR = re.compile(r"[^.;]*\btheir\s+(?:early\s+|mid\s+|late\s+)?\d*$", re.IGNORECASE)
+_SENTENCE = 56
+"""How far from children their decade may be: "two children, both of whom are grown, in their 20s"."""
 _DIGITS = re.compile(r"\d+")
 
 
@@ -170,9 +173,10 @@ def _of_child(note: ScannedNote, hit: Hit, told: int | None) -> Iterator[Bound]:
         ages = [int(years) for years in _DIGITS.findall(aged["years"])]
         yield hit.word, max(ages) + _CHILD, min(ages) + _LATE_PARENT
     for one in note.hits("decade"):
-        decade = _decade(text, hit.end, one.end) if hit.end < one.start < hit.end + 24 else None
+        near = hit.end < one.start < hit.end + (_SENTENCE if _THEIR.search(text, hit.end, one.start) else 24)
+        decade = _decade(text, hit.end, one.end) if near else None
         if decade:
-            yield hit.word, decade + _CHILD, _OLDEST
+            yield hit.word, decade + _CHILD, decade + _LATE_PARENT
     if told is None or told < _CHILD or note.in_family(hit.start) or _IN_GENERAL.match(text, hit.end):
         return
     before = max(0, hit.start - 40)

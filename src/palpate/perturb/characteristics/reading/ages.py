@@ -112,6 +112,8 @@ _PRESENT_LABEL = re.compile(
     r"\s+(?:current\s+|present\s+)?)$",
     re.IGNORECASE,
 )
+_STATED = re.compile(r"\b(?:stated|chronological|actual|given|reported)\s+$", re.IGNORECASE)
+""" "Appears her stated age of 32 years"."""
 _NAMED = re.compile(r"\b(?:(?:Mr|Mrs|Ms|Miss|Master)\.?|[A-Z][a-z]+)\s+[A-Z][a-z'’-]+,?\s+$")
 """Before "aged 66": "Mr. Kent aged 66", unlike "Stroke aged 66"."""
 _STRONG_RIGHT = re.compile(
@@ -357,6 +359,8 @@ def _labelled(note: ScannedNote) -> list[Age]:
         kin = _KIN_HAS.search(before)
         if kin and kin.group("kin").lower() in RELATIVES:
             whose = "other"
+        elif _STATED.search(before):
+            header = True
         elif whose == "patient" and (_AT_EVENT.match(note.text, match.end()) or match.group("label").strip() == "of"):
             whose = "past"
         told = _PRESENT_LABEL.search(before) or (not before.strip() and match.group("label").strip() != "is")
