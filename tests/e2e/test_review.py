@@ -80,6 +80,17 @@ def test_fewer_notes_than_were_asked_for_are_told(notes: Path, palpate: CommandL
     assert "50 were asked for: of 40 notes, 20 say it already and 0 were skipped." in told
 
 
+def test_the_split_that_notes_are_drawn_from_is_told(notes: Path, palpate: CommandLine) -> None:
+    table = pl.read_csv(notes / "notes.csv").with_columns(split=pl.Series(["test", "test", "train", "train"] * 10))
+    table.write_csv(notes / "notes.csv")
+    page = notes / "review.html"
+    ran = palpate("alter", "--sample", "12", "--cohort", notes / "notes.csv", "--to", "gender=female", "--out", page)
+    told = " ".join(ran.out.split())
+    assert "12 were asked for: of 20 notes of split test, 10 say it already and 0 were skipped." in told
+    assert "another split with --split" in told
+    assert "10 altered notes of notes.csv, split test, drawn at random" in page.read_text(encoding="utf-8")
+
+
 def test_the_audit_prints_the_error_rate_beside_its_findings(notes: Path, palpate: CommandLine) -> None:
     saved = saved_by(sampled(palpate, notes))
     for k, one in enumerate(saved["marks"]):

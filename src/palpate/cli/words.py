@@ -127,11 +127,15 @@ def _review(
         contradictory=contradictory,
         sure=sure,
     )
-    out.print(f"{len(drawn.notes)} altered notes are in [bold]{escape(str(page))}[/bold].", soft_wrap=True)
-    if len(drawn.notes) < n:
-        skipped = sum(drawn.reasons.values())
-        others = f"{drawn.n_kept:,} say it already and {skipped:,} were skipped"
-        out.print(f"{n:,} were asked for: of {drawn.n_read:,} notes, {others}.", soft_wrap=True)
+    sample = drawn.sample
+    out.print(f"{len(sample.notes)} altered notes are in [bold]{escape(str(page))}[/bold].", soft_wrap=True)
+    if len(sample.notes) < n:
+        skipped, split = sum(sample.reasons.values()), drawn.notes.split
+        where = "" if split is None else f" of split {split}"
+        others = f"{sample.n_kept:,} say it already and {skipped:,} were skipped"
+        out.print(f"{n:,} were asked for: of {sample.n_read:,} notes{where}, {others}.", soft_wrap=True)
+        if split is not None:
+            out.print("Draw from another split with --split.")
     out.print(
         "The page contains text from patients' notes: handle it as you would the notes. Open it in a browser, mark "
         "each alteration right or wrong, save, and give the saved file to the audit `characteristics` as `review:`."

@@ -73,7 +73,7 @@ def draw_review(
         "marks": [{"note": k, "altered": key, "mark": ""} for k, key in enumerate(keys, start=1)],
     }
     named = ", ".join(f"{name}={group}" for name, group in groups.items())
-    facts = _facts(sample, n, cohort.name, seed, notes.names_patients)
+    facts = _facts(sample, n, cohort.name, seed, notes)
     return DrawnReview(f"Notes altered to {named}", notes, sample, facts, saved)
 
 
@@ -94,7 +94,7 @@ def write_review(
     definitions: Sequence[Path] = (),
     contradictory: Contradictory = "skip",
     sure: Sure = "strict",
-) -> ReviewSample:
+) -> DrawnReview:
     """Write the page for `n` altered notes, drawn at random; only the owner of the file can read it."""
     if out.suffix.lower() not in (".html", ".htm"):
         raise ConfigError(f"--out {out}: the page is a .html file")
@@ -117,7 +117,7 @@ def write_review(
         file=f"{out.stem}.json",
     )
     write_atomically(out, render_review(page))
-    return drawn.sample
+    return drawn
 
 
 def read_groups(to: Sequence[str]) -> dict[str, str]:
@@ -146,15 +146,17 @@ def read_note_table(path: Path, *, text: str = "text", split: str | None = None)
         raise CohortError(f"cohort '{name}' has no notes in split '{split or 'test'}'", file=path)
     texts = cohort.texts
     cases = cohort.cases["case_id"].cast(pl.String).gather(rows).to_list()
-    return NoteTable([texts[row] for row in rows.tolist()], cohort.patients[rows].tolist(), cases=cases)
+    patients = cohort.patients[rows].tolist()
+    return NoteTable([texts[row] for row in rows.tolist()], patients, cases=cases, split=split or "test")
 
 
-def _facts(sample: ReviewSample, n: int, cohort: str, seed: int, names_patients: bool) -> list[str]:
+def _facts(sample: ReviewSample, n: int, cohort: str, seed: int, notes: NoteTable) -> list[str]:
     """How the notes were drawn, and what became of the others."""
     few = "" if len(sample.notes) == n else f" {n} were asked for, but there are no more."
-    each = "at most one per patient" if names_patients else "of patients who are not named, so one may be there twice"
+    where = cohort if notes.split is None else f"{cohort}, split {notes.split}"
+    each = "at most one per patient" if notes.names_patients else "of patients who are not named, so one may be there twice"
     facts = [
-        f"{len(sample.notes)} altered notes of {cohort}, drawn at random (seed {seed}), {each}.{few}",
+        f"{len(sample.notes)} altered notes of {where}, drawn at random (seed {seed}), {each}.{few}",
         f"{sample.n_read:,} notes were read for them: {sample.n_kept:,} say it already, and "
         f"{sum(sample.reasons.values()):,} were skipped, which the audit does too.",
     ]

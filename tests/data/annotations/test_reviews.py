@@ -67,7 +67,7 @@ def test_notes_need_no_labels_and_are_those_of_one_split(tmp_path: Path) -> None
     splits = ["train", "test", "test", "val"]
     table = pl.DataFrame({"text": ["a", "b", "c", "d"], "patient_id": [1, 2, 2, 3], "split": splits})
     table.write_parquet(file)
-    assert read_notes(file) == NoteTable(["b", "c"], [2, 2], True)
+    assert read_notes(file) == NoteTable(["b", "c"], [2, 2], True, split="test")
     assert read_notes(file, split="validation").texts == ["d"]
     table.filter(pl.col("split") == "train").write_parquet(file)
     with pytest.raises(CohortError, match=r"no note is in split 'test'; its splits are train"):

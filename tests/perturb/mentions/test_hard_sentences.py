@@ -5,7 +5,9 @@ it); `hard_sentences.tsv` was written beside them, in batches; `last_check.tsv` 
 `second_reader.tsv` is by another author: four batches of 60, the first two written before seeing the rules; 56, 56, 56
 and 58 were right when they were first tried. `third_reader.tsv` is by a
 third author, in four batches, of which 50 of 56, 38 of 42, 24 of 30 and 38 of 40 were right when they were first tried
-(sentences without the label were then replaced), each written after the causes of the one before were mended. A
+(sentences without the label were then replaced), each written after the causes of the one before were mended.
+`fourth_reader.tsv` is by a fourth author, who knew the rules and wrote the first two of three batches against them: 45
+of 60, 29 of 40 and (in the everyday words of notes again) 37 of 40 were right when they were first tried. A
 new sentence that fails belongs into the second file, with its rule.
 """
 
@@ -20,7 +22,14 @@ import pytest
 from palpate.perturb.mentions import find_mentions
 
 HERE = Path(__file__).parent
-FILES = ("hard_sentences.tsv", "held_back.tsv", "last_check.tsv", "second_reader.tsv", "third_reader.tsv")
+FILES = (
+    "hard_sentences.tsv",
+    "held_back.tsv",
+    "last_check.tsv",
+    "second_reader.tsv",
+    "third_reader.tsv",
+    "fourth_reader.tsv",
+)
 
 
 def sentences(name: str) -> list[tuple[str, str, str, int]]:

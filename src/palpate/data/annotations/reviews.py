@@ -35,6 +35,8 @@ class NoteTable(NamedTuple):
     """Otherwise each note counts as a patient."""
     cases: Sequence[str] = ()
     """The notes' names, where they have any."""
+    split: str | None = None
+    """The split that they are of; None if the table has none."""
 
 
 def read_notes(path: Path, *, text: str = "text", split: str | None = None) -> NoteTable:
@@ -58,7 +60,8 @@ def read_notes(path: Path, *, text: str = "text", split: str | None = None) -> N
         raise CohortError("the table has no rows", file=path, hint="give one row per note")
     patients = frame["patient_id"].to_list() if "patient_id" in names else range(frame.height)
     cases = frame["case_id"].cast(pl.String).fill_null("").to_list() if "case_id" in names else ()
-    return NoteTable(frame[text].to_list(), patients, "patient_id" in names, cases)
+    of_split = (split or "test") if "split" in names else None
+    return NoteTable(frame[text].to_list(), patients, "patient_id" in names, cases, of_split)
 
 
 def read_review(path: Path) -> AlterationReview:

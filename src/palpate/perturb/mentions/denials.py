@@ -25,7 +25,8 @@ _NEAR = 160
 """What follows a finding says something about it within this many characters."""
 _GIVEN = re.compile(
     r"(?:^|[\s(])(?:the|his|her|their|this|these|those|its|patient's|pt's)\s+"
-    r"(?:(?!of\b|for\b|in\b|on\b|with\b|to\b|at\b|by\b|from\b|as\b|is\b|was\b|or\b|and\b|following\b)[\w'/-]+\s+){0,4}\Z"
+    r"(?:(?!of\b|for\b|in\b|on\b|with\b|to\b|at\b|by\b|from\b|as\b|is\b|was\b|or\b|and\b|following\b|"
+    r"could\b|can\b|may\b|might\b|would\b|will\b|be\b|been\b|has\b|had\b|have\b|are\b|were\b)[\w'/-]+\s+){0,4}\Z"
 )
 """A finding with an article is known: "no treatment of the effusion"."""
 _FOR = re.compile(r"([\w-]+)\s+for\s")
@@ -50,6 +51,7 @@ _MAY_BE_FOR = frozenset(
         "concerning",
         "suspicious",
         "worrisome",
+        "treat",
         "treated",
         "admitted",
         "admissions",
@@ -62,6 +64,23 @@ _KNOWN_BEFORE = re.compile(
 )
 
 
+_GONE_SINCE = re.compile(
+    r"[^.;]{0,24}\b(?:on (?:the )?(?:film|scan|study|ct|x-ray|cxr) (?:of|from|on)|on admission|previously|yesterday|"
+    r"initially|last \w+)\b[^.;]{0,24}(?:not|no longer|none)(?: \w+)?(?: on| in)? "
+    r"(?:today|now|current|this|any ?more|any longer)\b"
+)
+""" "Consolidation on the film of the 14th, not seen on today's": the patient had it."""
+_OTHER_THAN = re.compile(
+    r"\s*(?:other than|except(?: for)?|besides|apart from|aside from|beyond) (?:the|that|those|what|his|her|an?)\b"
+)
+""" "No opacity other than the one at the right base"."""
+_TREATED = re.compile(r"[^.;]{0,24},? (?:will |to )?(?:start|begin|treat|cover|rx|empiric)\w*\b")
+""" "? early pneumonia, start azithromycin"."""
+_LOOKS_LIKE = re.compile(r"\bwhat (?:looks?|looked|appears?|appeared|seems?|seemed) (?:like|to be) (?:[\w-]+ ){0,3}\Z")
+_IS_ANOTHER = re.compile(
+    r"[^.;,]{0,30} (?:is|was|are|were) (?!seen|present|noted|also|again|still|now|at\b|in\b|on\b|unchanged|stable)"
+)
+""" "What looks like cardiomegaly is a fat pad"."""
 _WITHOUT = ("without", "w/o")
 """They deny one thing, not what a verb says next: "CT without contrast showed an effusion"."""
 _TOPIC = re.compile(
@@ -97,6 +116,13 @@ class Patterns(NamedTuple):
     may_end: frozenset[str]
     places: frozenset[str]
     """Phrases that name a place of the body, not a finding."""
+    devices: frozenset[str]
+    """Phrases that name a device."""
+    intended: re.Pattern[str]
+    """What says that a device is only planned, up to it."""
+    carried_out: re.Pattern[str]
+    given_up: re.Pattern[str]
+    """What says after a finding that it only seemed to be one, or was thought of and given up."""
     abnormal: re.Pattern[str]
     """Turns a place into a finding."""
     not_abnormal: re.Pattern[str]
@@ -116,6 +142,8 @@ class ReadSentence:
         if self._is_denied(start, end):
             return False
         if phrase in _patterns().places and not self._is_abnormal(start, end):
+            return False
+        if phrase in _patterns().devices and self._is_intended(start, end):
             return False
         return not is_of_other(self.sentence.text, start, end)
 
@@ -145,11 +173,24 @@ class ReadSentence:
             return True
         if self._denied_after(start, after):
             return True
+        if _LOOKS_LIKE.search(self.text, max(0, start - 60), start) and _IS_ANOTHER.match(after):
+            return True
         if _TOPIC.search(self.text, max(0, start - 60), start) and _patterns().dismissed.search(after):
             return True
         return self._denied_before(start, after)
 
+    def _is_intended(self, start: int, end: int) -> bool:
+        """Whether a device is only planned: "plan for a PICC", unlike "planned PICC was placed", "saw his ICD"."""
+        found = _patterns().intended.search(self.text, max(0, start - _REACH // 5), start)
+        if found is None or _GIVEN.search(self.text, found.end(), start):
+            return False
+        return _patterns().carried_out.search(self.text, end, end + _REACH // 5) is None
+
     def _denied_after(self, start: int, after: str) -> bool:
+        if _patterns().given_up.match(after):
+            return True
+        if _GONE_SINCE.match(after):
+            return False
         found = _patterns().after.match(after)
         if found is None or _KNOWN_BEFORE.search(self.text, max(0, start - 60), start):
             return False
@@ -163,6 +204,10 @@ class ReadSentence:
         gap = self.text[cue.end : start]
         if cue.kind == "family":
             return True
+        if _OTHER_THAN.match(after):
+            return False
+        if cue.kind == "query" and _TREATED.match(after):
+            return False
         if cue.kind in ("ask", "query"):
             found = cue.word not in _patterns().conditions and _patterns().answered.match(after)
             return not (_GIVEN.search(gap) or found)
@@ -242,7 +287,7 @@ def _patterns() -> Patterns:
         after=_after(data),
         own_verb=re.compile(rf"(?: [\w'/-]+){{0,3}}? {verbs}(?![\w-])"),
         answered=re.compile(
-            r"[^,;]{0,40}?\b(?:was|were|is|came back|returned|and) (?:\w+ly )?"
+            r"[^,;]{0,40}?(?:, which )?\b(?:was|were|is|came back|returned|and) (?:\w+ly )?"
             rf"{_either(data['asked_and_found'])}(?![\w-])"
         ),
         told=_words(_either(data["told"]) + r"|in (?:19|20)\d\d|x ?\d+"),
@@ -256,9 +301,33 @@ def _patterns() -> Patterns:
         conditions=frozenset(data["conditions"]),
         may_end=frozenset(data["may_end"]),
         places=frozenset(places["places"]),
+        devices=frozenset(str(phrase) for phrase in places["labels"]["Support Devices"]),
+        intended=re.compile(rf"(?<![\w-]){_either(data['intended'])}(?![\w-])[^.;,]{{0,40}}\Z"),
+        carried_out=_words(_either(data["carried_out"])),
+        given_up=_given_up(data),
         abnormal=_words(abnormal),
-        not_abnormal=_words(rf"(?:no|not|nor|without)(?: \w+){{0,2}} {abnormal}"),
+        not_abnormal=_words(rf"(?:no|not|nor|without)(?: \w+){{0,3}} {abnormal}"),
     )
+
+
+def _given_up(data: Any) -> re.Pattern[str]:
+    """Words after a finding that take it back: "turned out to be the nipple", "was considered and dropped"."""
+    is_ = r"(?:turned out|proved|is|are|was|were|represents?|represented|due|from|corresponds?)"
+    seemed = rf"[^.;,]{{0,60}}\b{is_}\b(?: to| be)*(?: [\w-]+){{0,3}}? {_either(data['seeming'])}"
+    dropped = (
+        rf"[^.;,]{{0,20}} (?:was|were|is|had been)(?: \w+)? {_either(data['thought_of'])}\b"
+        rf"[^.;]{{0,30}}\b{_either(data['given_up'])}"
+    )
+    not_found = (
+        r"[^.;]{0,20}, but [^.;]{0,60}\b(?:neither|nobody|no one|none|not|cannot|can't|unable|never)\b[^.;]{0,50}\b"
+        r"(?:find|see|identify|confirm|reproduce|locate|appreciate|found|seen|confirmed) (?:one|it|this|any|them|that)"
+    )
+    failed = r"[^.;,]{0,20} attempt\w*[^.;]{0,30} (?:without success|unsuccessful\w*|failed|aborted)"
+    mistaken = (
+        r"[^.;]{0,60}\b(?:listed|entered|charted|coded|documented|recorded|copied|carried forward)\b[^.;]{0,20}"
+        r"\b(?:in error|by mistake|erroneously|mistakenly|from another)"
+    )
+    return re.compile(rf"(?:{seemed}|{dropped}|{not_found}|{failed}|{mistaken})(?![\w-])")
 
 
 def _after(data: Any) -> re.Pattern[str]:

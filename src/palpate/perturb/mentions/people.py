@@ -21,6 +21,7 @@ from palpate.perturb.characteristics.reading.people import (
 )
 
 _REPORTS = re.compile(
+    r"\s+(?:was|were|is|are|has\s+been|have\s+been)\s+(?:\w+\s+)?(?:told|informed|updated|advised|notified|aware|contacted)\b|"
     r"(?:,[^,;]{1,40},)?(?:\s+(?:also|now|then|has|had|who))*\s+(?:reports?|reported|states?|stated|says?|said|notes?|noted|notices?|noticed|thinks?|thought|"
     r"believes?|worrie[sd]|called|calls|brought|brings?|found|finds|denies|denied|confirms?|confirmed|tells?|told|describes?|"
     r"described|recalls?|recalled|mentions?|mentioned|observed|witnessed|accompanied|accompanies|concerned|asks?|asked|"
@@ -43,6 +44,7 @@ _OF_RELATIVE = re.compile(
     r"[^,.;]{0,30}?\b(?:in|of|by|for|from)\s+(?:(?:his|her|their|the|an?|two|three|both|one|several|multiple|many|other|"
     r"maternal|paternal|older|younger|twin|half)\s+){0,3}"
     rf"(?:{_KIN}|family)\b(?!\s+(?:room|physician|doctor|medicine|practice|meeting))"
+    r"|[^.;]{0,40}?\bon\s+(?:(?:the|his|her|their)\s+)?(?:paternal|maternal|mother['’]s|father['’]s)\s+side\b"
     rf"|\w*\s*(?:[:(\u2013]|-\s)\s*(?:(?:maternal|paternal|his|her)\s+)?(?:{_KIN})\b(?=\s*(?:[,;.)/&]|and\b|$))",
     re.IGNORECASE,
 )

@@ -47,8 +47,9 @@ _FITS = {
 _AS_A_CHILD = re.compile(
     r"\b(?:as|was|since|when|being)\s+(?:just\s+)?an?\s+(?:young\s+|little\s+|small\s+)?$", re.IGNORECASE
 )
+_MIDDLE_AGE = re.compile(r"[\s-]+aged?\b", re.IGNORECASE)
 _NOUN_NEAR = re.compile(
-    rf"(?:[\s-]+aged)?(?:[\s,]+(?!with\b|and\b|who\b|in\b|is\b|was\b)[\w-]+){{0,3}}?[\s,]+(?:{PERSON}|[MF]|"
+    rf"(?:[\s-]+aged?)?(?:[\s,]+(?!with\b|and\b|who\b|in\b|is\b|was\b)[\w-]+){{0,3}}?[\s,]+(?:{PERSON}|[MF]|"
     r"subject|person|individual|adult)\b",
     re.IGNORECASE,
 )
@@ -262,7 +263,7 @@ def _fits(patient: DescribedPatient) -> list[tuple[str, int, int]]:
         text = patient.note.text
         if text[hit.start : hit.end] == "Young" and patient.note.opening(hit.start) != hit.start:
             continue  # a name
-        if hit.word == "aged" or (hit.word == "middle" and not text[hit.end : hit.end + 5].lower().endswith("aged")):
+        if hit.word == "aged" or (hit.word == "middle" and not _MIDDLE_AGE.match(text, hit.end)):
             continue
         nounlike = hit.word in (
             "teenager",

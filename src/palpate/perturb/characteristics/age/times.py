@@ -33,6 +33,8 @@ _NO_DURATION = re.compile(
     r"[\s-]*(?:old|/?\s?o\b|of\s+age|risk|survival|follow|from\s+now|later|time|check|plan|mortality|recurrence|y\b)",
     re.IGNORECASE,
 )
+_AGE_OF = re.compile(r"\bage\s+(?:of\s+)?$", re.IGNORECASE)
+""" "Her stated age of 32 years" is no duration."""
 _SHORT_YEARS = re.compile(r"\b(?:for|x|past|last|over)\s*~?\d{1,2}\s?\+?\s?$", re.IGNORECASE)
 """The x of "1 ppd x 25y": a bare "y" may also be an age."""
 _DECADES = re.compile(r"\b(?P<number>[2-7]|two|three|four|five|six|seven)[\s-]+$", re.IGNORECASE)
@@ -41,7 +43,7 @@ _FOR_DECADES = re.compile(
     r"\b(?:for|past|last|over)\s+(?:(?:the|past|last|more|than|about|over|nearly|almost)\s+)*", re.IGNORECASE
 )
 _PACK_YEARS = re.compile(
-    r"(?<![\d./-])(?P<packs>\d{1,3})\+?[\s-]*(?:packs?|pks?|p)\.?[\s-]*(?:per[\s-]*)?$", re.IGNORECASE
+    r"(?<![\d./-])(?P<packs>\d{1,3})\+?[\s-]*(?:packs?|pks?|p)\.?[\s-]*(?:(?:per|an?)[\s-]*)?$", re.IGNORECASE
 )
 GROWN = re.compile(
     r"\b(?:smok\w+|tobacco|cigar\w*|packs?|ppd|drink\w*|drank|alcohol\w*|etoh|beers?|married|marriage|husband|wife|"
@@ -205,6 +207,8 @@ def _durations(note: ScannedNote) -> Iterator[AgeLimit]:
         number = _BEFORE_YEARS.search(text, max(first, hit.start - 40), hit.start)
         after = _AFTER_YEARS.match(text, hit.end, last)
         if number is None or _NO_DURATION.match(text, hit.end) or not (number.group("lead") or after):
+            continue
+        if _AGE_OF.search(text, max(first, hit.start - 24), number.start("number")):
             continue
         if hit.word == "y" and not _SHORT_YEARS.search(text, max(first, hit.start - 16), hit.start):
             continue

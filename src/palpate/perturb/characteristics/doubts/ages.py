@@ -17,6 +17,7 @@ from palpate.perturb.characteristics.doubts.relatives import (
     UNIT_AFTER,
     limits_of_kin,
     limits_of_onset,
+    limits_of_quitting,
     own_child,
     past_decades,
 )
@@ -34,7 +35,7 @@ _YEARS_BEFORE_ILLNESS, _YEARS_BEFORE_EVENT = 8, 4
 _NUMBER = re.compile(r"\d\d(?<!\w\d\d)(?!\d)")
 """A number of two digits; what it starts with is looked for first, so that other letters are passed over at once."""
 _YEARS_LONG = re.compile(
-    r"\+?[\s-]*(?P<pack>p(?:ac)?k?[\s/-]*)?(?:yrs?|years?|y)\b(?![\s-]*(?:old|o\b|of\s+age)|/?o)|(?P<py>[\s-]?py\b)",
+    r"\+?[\s-]*(?P<pack>p(?:ac)?k?[\s/-]*(?:(?:per|an?)[\s-]+)?)?(?:yrs?|years?|y)\b(?![\s-]*(?:old|o\b|of\s+age)|/?o)|(?P<py>[\s-]?py\b)",
     re.IGNORECASE,
 )
 _AGO = re.compile(r"\b(?:in|over|within|next|every|for\s+the\s+next|q)\s+~?$", re.IGNORECASE)
@@ -170,7 +171,7 @@ class AgeDoubts:
                 if allowed:
                     found.append((hit.word, *allowed))
         own = (("a past age", years, _OLDEST) for start, years in self._past_decades.items())
-        kin = (*limits_of_kin(note, self._told), *limits_of_onset(note))
+        kin = (*limits_of_kin(note, self._told), *limits_of_onset(note), *limits_of_quitting(note))
         limits = [*found, *self._long_ago(), *kin, *self._of_weeks(), *self._of_years(), *own]
         # What the age that the note tells does not allow either says nothing.
         return [one for one in limits if all(one[1] <= years <= one[2] for years in self._told)]

@@ -82,8 +82,18 @@ _ONSET = re.compile(
     r"\b(?:x|for)\s?(?P<long>\d{1,2})\+?\s?(?:y|yrs?|years?)\b[\s,;]{0,2}\(?(?:onset|dx|dx['’]d|dx['’]?ed|diagnosed)(?:\s+at)?(?:\s+age)?\s+(?P<began>\d\d)\b",
     re.IGNORECASE,
 )
+_QUIT_AGO = re.compile(
+    r"\b(?:quit|stopped)\b[^.;]{0,24}?\b(?P<ago>\d{1,2})\+?\s+(?:years?|yrs?)\s+ago\b", re.IGNORECASE
+)
+_UNTIL_AGE = re.compile(
+    r"\bages?\s+(?:of\s+)?\d{1,2}\s*(?:to|until|till|through|-|–)\s*(?:(?:the\s+)?age\s+(?:of\s+)?)?(?P<age>[2-8]\d)\b",
+    re.IGNORECASE,
+)
 _MAY_BE_ONSET = re.compile(r"\d\+?\s?y(?:rs?|ears?)?[\s,;]{0,2}\(?(?:onset|dx|diagnosed)", re.IGNORECASE)
 """The middle of an onset: it starts with a digit, which is found much faster than a word of any case."""
+_THEIR = re.compile(r"[^.;]*\btheir\s+(?:early\s+|mid\s+|late\s+)?\d*$", re.IGNORECASE)
+_SENTENCE = 56
+"""How far from children their decade may be: "two children, both of whom are grown, in their 20s"."""
 _DIGITS = re.compile(r"\d+")
 
 
@@ -170,9 +180,10 @@ def _of_child(note: ScannedNote, hit: Hit, told: int | None) -> Iterator[Bound]:
         ages = [int(years) for years in _DIGITS.findall(aged["years"])]
         yield hit.word, max(ages) + _CHILD, min(ages) + _LATE_PARENT
     for one in note.hits("decade"):
-        decade = _decade(text, hit.end, one.end) if hit.end < one.start < hit.end + 24 else None
+        near = hit.end < one.start < hit.end + (_SENTENCE if _THEIR.search(text, hit.end, one.start) else 24)
+        decade = _decade(text, hit.end, one.end) if near else None
         if decade:
-            yield hit.word, decade + _CHILD, _OLDEST
+            yield hit.word, decade + _CHILD, decade + _LATE_PARENT
     if told is None or told < _CHILD or note.in_family(hit.start) or _IN_GENERAL.match(text, hit.end):
         return
     before = max(0, hit.start - 40)
@@ -192,6 +203,15 @@ def limits_of_onset(note: ScannedNote) -> Iterator[Bound]:
         years = int(match["long"]) + int(match["began"])
         if not any(match.start() <= one.start < match.end() for one in note.hits("people")):
             yield "an onset", years - 3, years + 3
+
+
+def limits_of_quitting(note: ScannedNote) -> Iterator[Bound]:
+    """How long ago a habit ended and at what age tell the age: "quit 10 years ago, smoked from age 18 to 54"."""
+    told = "ago" in note.text and "age" in note.text and _UNTIL_AGE.search(note.text)
+    stopped = _QUIT_AGO.search(note.text) if told else None
+    if told and stopped and not note.in_family(told.start()):
+        years = int(told["age"]) + int(stopped["ago"])
+        yield "years", years - 4, years + 4
 
 
 def past_decades(note: ScannedNote, told: Collection[int]) -> Iterator[tuple[int, int]]:

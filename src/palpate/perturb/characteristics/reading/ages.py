@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 
 from palpate.perturb.characteristics.grammar import AGE_NUMBER, AGE_UNIT, ONES, TENS
 from palpate.perturb.characteristics.reading import Hit, ScannedNote
-from palpate.perturb.characteristics.reading.past_ages import bare_past_ages, told_decades
+from palpate.perturb.characteristics.reading.past_ages import STATED, bare_past_ages, told_decades
 from palpate.perturb.characteristics.reading.people import (
     GENDER_OF_KIN,
     NOUNS,
@@ -349,21 +349,21 @@ def _labelled(note: ScannedNote) -> list[Age]:
         match = _LABEL.match(note.text, hit.start)
         if match is None:
             continue
-        start, end = match.span("number")
         first, _ = note.sentence(hit.start)
         before = note.text[max(first, hit.start - 40) : hit.start]
-        whose = _whose(note, hit.start, match.end())
-        header = any(mark in match.group("label") for mark in ":=(-–")
+        whose, label = _whose(note, hit.start, match.end()), match["label"].strip()
+        stated = STATED.search(before) is not None
+        header = stated or any(mark in match["label"] for mark in ":=(-–")
         kin = _KIN_HAS.search(before)
         if kin and kin.group("kin").lower() in RELATIVES:
             whose = "other"
-        elif whose == "patient" and (_AT_EVENT.match(note.text, match.end()) or match.group("label").strip() == "of"):
+        elif whose == "patient" and not stated and (label == "of" or _AT_EVENT.match(note.text, match.end())):
             whose = "past"
-        told = _PRESENT_LABEL.search(before) or (not before.strip() and match.group("label").strip() != "is")
-        told = told or (match.group("label").strip() == "d" and _NAMED.search(before))
-        trust = 2 if header else 1 if told else 0
+        told = _PRESENT_LABEL.search(before) or (not before.strip() and label != "is")
+        told = told or (label == "d" and _NAMED.search(before))
         sex = match.span("sex") if match.group("sex") else None
-        ages.append(Age(start, end, match.end(), _value(match.group("number")), "digits", whose, sex, header, trust))
+        span, value, trust = match.span("number"), _value(match["number"]), 2 if header else 1 if told else 0
+        ages.append(Age(*span, match.end(), value, "digits", whose, sex, header, trust))
     return ages
 
 

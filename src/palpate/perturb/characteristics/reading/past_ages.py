@@ -12,6 +12,8 @@ from palpate.perturb.characteristics.reading import ScannedNote
 from palpate.perturb.characteristics.reading.people import PERSON, RELATIVES, belongs_to_patient, has_other_subject
 
 DECADES = (*(word[:-1] + "ies" for word in TENS), "teens")
+STATED = re.compile(r"\b(?:stated|chronological|actual|given|reported)\s+$", re.IGNORECASE)
+"""Before an age that is told: "appears her stated age of 32 years"."""
 _TEN = rf"(?:\d0['’]?s|{'|'.join(DECADES)})"
 _DECADE = re.compile(
     rf"(?:\b(?:{PERSON}|is|was)\s+in\s+(?:his|her|their)\s+"
