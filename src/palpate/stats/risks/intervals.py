@@ -92,7 +92,13 @@ def _intercept(known: Known, counts: Counts, level: float) -> Interval:
     (value, error), variation = known["calibration_intercept"], known[VARIATION][0]
     observed = counts.prevalence
     ends = rate_interval(
-        observed, error * variation, counts.total, counts.per_unit, level=level, wider=_for_weights(counts)
+        observed,
+        error * variation,
+        counts.total,
+        counts.per_unit,
+        level=level,
+        wider=_for_weights(counts),
+        variation=variation,
     )
     with np.errstate(divide="ignore", invalid="ignore"):
         slope = np.maximum(variation, 1e-300) / np.maximum(observed * (1.0 - observed), 1e-300)
@@ -111,7 +117,13 @@ def _ratio(known: Known, counts: Counts, level: float) -> Interval:
     observed = counts.prevalence
     predicted = np.divide(observed, value, out=np.full(value.shape, np.nan), where=value > 0)
     ends = rate_interval(
-        observed, error * predicted, counts.total, counts.per_unit, level=level, wider=_for_weights(counts)
+        observed,
+        error * predicted,
+        counts.total,
+        counts.per_unit,
+        level=level,
+        wider=_for_weights(counts),
+        variation=known[VARIATION][0],
     )
     return Interval(ends.low / predicted, ends.high / predicted)
 
