@@ -54,10 +54,11 @@ def distance_interval(
 ) -> Interval:
     """Interval of a distance from the smooth curve, which chance can only raise (`calibration_interval`).
 
-    With few patients the curve varies more than its standard error says, as Student's distribution does. Quantiles of
-    gaps are not convex, as means are, and the largest rests on few rows, so theirs is the interval of a higher level.
+    With few patients the curve varies more than its standard error says, as Student's distribution does. The middle of
+    the gaps is not convex, as their mean is, and moves most with the curve's shape: its interval is one of a higher
+    level, without which 9 of 100 missed it where risks separate the outcomes well (`make validity`).
     """
-    if name != "ici":
+    if name == "e50":
         level = 1.0 - (1.0 - level) / 3.0
     wider = student_quantile(_freedom(counts), level) / float(ndtri(0.5 + level / 2.0))
     shape = (*value.shape, 1)
