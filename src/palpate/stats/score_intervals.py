@@ -147,7 +147,9 @@ def rate_interval(
     share = _of_mean(p, variation, rarer)
     effect = _design_effect(spread**2, p * (1.0 - p) * share / known, each, each, rarer)
     size = known / share / np.maximum(effect, 1.0)
-    return _agresti_coull(p, size, _quantile(level) * np.asarray(wider, np.float64))
+    # A few outcomes that nobody expected make up what is left, as few as that share of them.
+    quantile = np.where(share < 1.0, student_quantile(rarer * share - 1.0, level), _quantile(level))
+    return _agresti_coull(p, size, quantile * np.asarray(wider, np.float64))
 
 
 def _of_mean(p: Floats, variation: ArrayLike | None, rarer: Floats) -> Floats:
