@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import os
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -150,3 +151,15 @@ def test_without_a_folder_to_write_nothing_is_stored(tmp_path: Path, monkeypatch
     monkeypatch.setattr(compiled.StoredCode, "__init__", no_place)
     assert make(tmp_path, 1)(1) == 2
     assert code(tmp_path) == []
+
+
+def test_every_kernel_is_stored_this_way() -> None:
+    """numba's own cache gives code of another version or of other types, which fails far from here or not at all."""
+    source = Path(compiled.__file__).parent
+    own = re.compile(r"^\s*from numba import .*\b(?:njit|jit|vectorize|guvectorize)\b|numba\.(?:njit|jit)\b", re.M)
+    wrong = [
+        str(file.relative_to(source))
+        for file in source.rglob("*.py")
+        if file != Path(compiled.__file__) and own.search(file.read_text(encoding="utf-8"))
+    ]
+    assert wrong == []

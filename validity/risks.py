@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from itertools import product
 
 import numpy as np
@@ -75,7 +76,11 @@ def part_of(setting: Setting, shape: str, rng: np.random.Generator, n: int, n_re
 
 def truth_of(setting: Setting, shape: str) -> Floats:
     """[model, metric] of the core set; Emax is unknown, because each sample has its own."""
-    large = setting._replace(n_patients=400_000, n_notes=1, shape="equal")
+    return _truth(setting._replace(n_patients=400_000, n_notes=1, shape="equal"), shape)
+
+
+@cache
+def _truth(large: Setting, shape: str) -> Floats:
     y_true, p, patient = draw(large, np.random.default_rng(7), 1)
     found = np.full((2, len(CORE)), np.nan)
     for m, own in enumerate(("calibrated", shape)):

@@ -295,8 +295,8 @@ def _audit_cells(n_samples: int, seed: int) -> Iterator[Cell]:
 
 
 def _power_cells(n_samples: int, seed: int, settings: list[Setting]) -> Iterator[Cell]:
-    rng = np.random.default_rng([seed, 8])
     for setting in settings:
+        rng = np.random.default_rng([seed, 8, setting.n_patients])
         found: dict[str, list[bool]] = {"worse": [], "gap": []}
         for _ in range(n_samples):
             result = _audit(draw(setting, rng))
@@ -307,7 +307,7 @@ def _power_cells(n_samples: int, seed: int, settings: list[Setting]) -> Iterator
         where = f"{setting}, of 300 patients"
         yield Cell("power, difference of AUROC", where, float(np.mean(found["worse"])), n_samples)
         yield Cell("power, largest gap of AUROC", where, float(np.mean(found["gap"])), n_samples)
-    margin = Setting(1200, 0.3, 5, planted=0.03)
+    margin, rng = Setting(1200, 0.3, 5, planted=0.03), np.random.default_rng([seed, 9])
     told = [
         next(answer.verdict for answer in _audit(draw(margin, rng)).answers if answer.question == "worse")
         for _ in range(n_samples)

@@ -156,14 +156,26 @@ class Cohort:
             return None
         return self.cases[WEIGHT].fill_null(1.0).to_numpy().astype(np.float64)
 
-    def weights_of(self, rows: NDArray[np.int64]) -> NDArray[np.float64] | None:
+    @property
+    def stay_weights(self) -> NDArray[np.float64] | None:
+        """The sampling weight of each row's stay, the largest of its cases'; None where no cohort has weights."""
+        if self.weights is None:
+            return None
+        _, stay = np.unique(self.stays, return_inverse=True)
+        largest = np.zeros(int(stay.max(initial=-1)) + 1)
+        np.maximum.at(largest, stay, self.weights)
+        return np.asarray(largest[stay])
+
+    def weights_of(self, rows: NDArray[np.int64], *, by_stay: bool = False) -> NDArray[np.float64] | None:
         """The weights of some rows with a mean of 1; None where they are all equal, so that there is nothing to weigh.
 
-        Each cohort's have a mean of 1: a weight compares cases of one cohort only.
+        Each cohort's have a mean of 1: a weight compares cases of one cohort only. With `by_stay`, a row has the weight
+        of its stay.
         """
-        if self.weights is None or not len(rows):
+        known = self.stay_weights if by_stay else self.weights
+        if known is None or not len(rows):
             return None
-        weight, names = self.weights[rows], self.cases["cohort"].gather(rows)
+        weight, names = known[rows], self.cases["cohort"].gather(rows)
         for name in names.unique(maintain_order=True):
             own = (names == name).to_numpy()
             mean = float(weight[own].mean())

@@ -54,6 +54,10 @@ FEWEST_UNITS = 2
 
 _PRIOR = 5.0
 """Patients that the guess of the design effect counts for."""
+_FEW = 10.0
+"""Patients of the rarer outcome that cannot tell how much less outcomes vary around predictions."""
+_LEAST_LEFT = 1e-3
+"""Of p (1 - p), around predictions that are nearly certain."""
 _SPREAD = 2.5
 """How much wider than the negatives' the few positives' scores may spread: Hanley and McNeil's variance, which takes
 both alike, is then about that much too small."""
@@ -128,17 +132,33 @@ def rate_interval(
     *,
     level: float = 0.95,
     wider: ArrayLike = 1.0,
+    variation: ArrayLike | None = None,
 ) -> Interval:
     """Interval of a share of `n` rows, `per_unit` of them from each patient (Agresti and Coull 1998).
 
     Never narrower than Wilson's, whose coverage dips near 0 and 1. `n` is divided by the design effect, at least 1.
     `wider` multiplies the normal quantile. How much clustering matters is told by the patients of the rarer outcome.
+    `variation` is the variance of a row where the share is compared with what was predicted for these rows: outcomes
+    vary less around good predictions than around their mean, by p (1 - p), so that fewer rows would say as much.
     """
     p, spread, size, each = (np.asarray(a, np.float64) for a in (value, error, n, per_unit))
     known = np.maximum(size, 1e-9)
     rarer = np.minimum(p, 1.0 - p) * known / each
-    effect = _design_effect(spread**2, p * (1.0 - p) / known, each, each, rarer)
-    return _agresti_coull(p, known / np.maximum(effect, 1.0), _quantile(level) * np.asarray(wider, np.float64))
+    share = _of_mean(p, variation, rarer)
+    effect = _design_effect(spread**2, p * (1.0 - p) * share / known, each, each, rarer)
+    size = known / share / np.maximum(effect, 1.0)
+    # A few outcomes that nobody expected make up what is left, as few as that share of them.
+    quantile = np.where(share < 1.0, student_quantile(rarer * share - 1.0, level), _quantile(level))
+    return _agresti_coull(p, size, quantile * np.asarray(wider, np.float64))
+
+
+def _of_mean(p: Floats, variation: ArrayLike | None, rarer: Floats) -> Floats:
+    """What part of p (1 - p) is left of a row's variance, at most 1: all of it where few patients tell."""
+    if variation is None:
+        return np.ones_like(p)
+    left = np.asarray(variation, np.float64) / np.maximum(p * (1.0 - p), 1e-300)
+    left = np.clip(np.nan_to_num(left, nan=1.0), _LEAST_LEFT, 1.0)
+    return np.asarray(left + np.minimum(1.0, _FEW / np.maximum(rarer, 1e-9)) * (1.0 - left))
 
 
 def _agresti_coull(p: Floats, n: Floats, z: Floats) -> Interval:
@@ -207,6 +227,7 @@ def metric_intervals(
     low, high = np.full(point.shape, np.nan), np.full(point.shape, np.nan)
     rows = _denominators(metrics, point, counts)
     few = counts.units.min(axis=0) < FEWEST_UNITS
+    around = point[:, list(metrics).index("brier")] if "brier" in metrics else None  # the mean squared distance
     for k, name in enumerate(metrics):
         value, own = point[:, k], error[:, k]
         too_few = np.broadcast_to(few, value.shape)
@@ -220,7 +241,7 @@ def metric_intervals(
             else:
                 too_few = rows[name] / each < FEWEST_UNITS
         else:
-            ends = _interval(name, value, values[:, k], own, counts, level)
+            ends = _interval(name, value, values[:, k], own, counts, level, around)
             if name == ERROR and NOISE in metrics:
                 noise = values[:, list(metrics).index(NOISE)]
                 ends = calibration_interval(value, values[:, k], noise, counts, level=level)
@@ -236,8 +257,16 @@ def _for_weights(name: str, counts: Counts) -> Floats:
     return np.asarray(counts.kept_of_all ** (-0.125 if name.startswith(within) else -0.25))
 
 
-def _interval(name: str, value: Floats, values: Floats, error: Floats, counts: Counts, level: float) -> Interval:
-    """The interval of one metric that is no rate, [model, label]."""
+def _interval(
+    name: str,
+    value: Floats,
+    values: Floats,
+    error: Floats,
+    counts: Counts,
+    level: float,
+    variation: Floats | None,
+) -> Interval:
+    """The interval of one metric that is no rate, [model, label]; `variation` is that of outcomes around risks."""
     positive, negative, each, units = counts.positive, counts.negative, counts.per_unit, counts.units
     freedom = units.min(axis=0)
     if name == "auroc":
@@ -258,10 +287,10 @@ def _interval(name: str, value: Floats, values: Floats, error: Floats, counts: C
         # What was observed has the interval of a rate, at the error of its comparison with what was predicted.
         observed = counts.prevalence
         if name == "calibration_in_the_large":
-            ends = rate_interval(observed, error, counts.total, each, level=level)
+            ends = rate_interval(observed, error, counts.total, each, level=level, variation=variation)
             return Interval(ends.low + value - observed, ends.high + value - observed)
         predicted = np.divide(observed, value, out=np.full(value.shape, np.nan), where=value > 0)
-        ends = rate_interval(observed, error * predicted, counts.total, each, level=level)
+        ends = rate_interval(observed, error * predicted, counts.total, each, level=level, variation=variation)
         return Interval(ends.low / predicted, ends.high / predicted)
     return percentile_interval(values, level=level)
 

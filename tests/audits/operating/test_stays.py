@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from datetime import datetime
 
 import numpy as np
@@ -56,6 +57,36 @@ def test_stays_are_decided_as_wholes(combine: str) -> None:
     row = find(result, "flag_rate", "t")
     assert row["value"] == pytest.approx(flagged.mean())
     assert row["n"] == 200
+
+
+def test_a_stay_has_one_weight_the_largest_of_its_cases() -> None:
+    """In rates, in alerts per stay, in the threshold of a capacity and in how many stays a day has."""
+    cohort, p, frame = stays()
+    weight = np.random.default_rng(3).integers(0, 5, frame.height).astype(float)
+    weight[np.unique(frame["stay_id"].to_numpy(), return_index=True)[1]] = 1.0  # each stay counts
+    own = replace(cohort, cases=cohort.cases.with_columns(sampling_weight=pl.Series(weight)))
+    result = run(Operating(thresholds={"t": T}, capacity={"per_day": 30}, **QUICK), own, {"m": p})
+    mass, ill, flagged, alerts = [], [], [], []
+    with_weights = frame.with_columns(w=pl.Series(weight))
+    for _, rows in with_weights.group_by("stay_id"):
+        scored = rows.filter(pl.col("w") > 0)
+        mass.append(max(rows["w"].to_list()))
+        ill.append(bool(rows["ill"].max()))
+        alerts.append(sum(risk >= T for risk in scored["risk"].to_list()))
+        flagged.append(alerts[-1] > 0)
+    whole, positive, hit = (np.asarray(each) for each in (mass, ill, flagged))
+    assert find(result, "sensitivity", "t")["value"] == pytest.approx(
+        np.average(hit[positive], weights=whole[positive])
+    )
+    assert find(result, "flag_rate", "t")["value"] == pytest.approx(np.average(hit, weights=whole))
+    assert find(result, "alerts_per_stay", "t")["value"] == pytest.approx(np.average(alerts, weights=whole))
+    n_days = frame["time"].dt.date().n_unique()
+    rate = find(result, "flag_rate", "30 a day")["value"]
+    assert find(result, "alerts_per_day", "30 a day")["value"] == pytest.approx(rate * whole.sum() / n_days)
+    mixed = sum(rows.filter(pl.col("w") > 0)["w"].n_unique() > 1 for _, rows in with_weights.group_by("stay_id"))
+    assert any(
+        f"The cases of {mixed} stays have different sampling weights" in each.sentence for each in result.findings
+    )
 
 
 def test_alerts_first_alerts_and_lead_times() -> None:

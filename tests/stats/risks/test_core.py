@@ -17,7 +17,7 @@ from palpate.stats.risks.intervals import risk_intervals
 from palpate.stats.risks.logistic import fit_logistic, logistic_slopes
 from palpate.stats.risks.net_benefit import net_benefit
 from palpate.stats.risks.smooth import fit_curve, weighted_quantiles
-from palpate.stats.score_intervals import Counts, class_units, cluster_sizes, metric_intervals
+from palpate.stats.score_intervals import Counts, class_units, cluster_sizes, metric_intervals, rate_interval
 from tests.data.published import SHARED
 
 sm = pytest.importorskip("statsmodels.api")
@@ -241,6 +241,57 @@ def test_intervals_leave_out_what_few_events_cannot_support() -> None:
     )
     assert all(np.isnan(low[name]) for name in ("calibration_slope", "ici", "e50", "e90", "emax"))
     assert all(np.isfinite(low[name]) for name in ("oe_ratio", "net_benefit", "mean_net_benefit"))
+
+
+def large_ends(y: Floats, p: Floats, patient: NDArray[np.int64]) -> dict[str, tuple[float, float]]:
+    """The intervals of the intercept and of O:E, from the core set."""
+    found = core_replicates(y[:, None], p[None, :, None], threshold=0.3, benefit=(0.05, 0.6), patient=patient, rng=1)
+    whole = y[:, None].astype(np.uint8)
+    counts = Counts(
+        np.asarray([len(y)]),
+        whole.sum(axis=0, dtype=np.int64),
+        class_units(whole, patient, "patient"),
+        cluster_sizes(whole, patient, "patient"),
+    )
+    ends = risk_intervals(found.metrics, found.point, found.values, counts)
+    names = ("calibration_intercept", "oe_ratio")
+    return {name: (ends.low[0, CORE.index(name), 0], ends.high[0, CORE.index(name), 0]) for name in names}
+
+
+def test_large_samples_have_the_intervals_of_outcomes_around_their_risks() -> None:
+    """Outcomes vary by p (1 - p) around risks that are right, not by that of their mean: a seventh to a third less."""
+    g = np.random.default_rng(5)
+    for stretch in (1.2, 2.5):
+        p = expit(stretch * g.normal(size=6_000) - 1.0)
+        y = (g.random(p.size) < p).astype(float)
+        known = float((p * (1.0 - p)).sum())
+        found = large_ends(y, p, np.arange(p.size))
+        wanted = {"calibration_intercept": 1.96 / np.sqrt(known), "oe_ratio": 1.96 * np.sqrt(known) / p.sum()}
+        for name, half in wanted.items():
+            assert (found[name][1] - found[name][0]) / 2 == pytest.approx(half, rel=0.05), name
+        point = bootstrap(
+            y[:, None].astype(np.uint8), p[None, :, None], metrics=("brier", "prevalence", "mean_score"),
+            patient=np.arange(p.size), n_replicates=2_000, rng=0,
+        )  # fmt: skip
+        names = ("brier", "oe_ratio", "calibration_in_the_large")
+        values, at = (
+            np.stack([each[:, 0], each[:, 1] / each[:, 2], each[:, 1] - each[:, 2]], axis=1)
+            for each in (point.values, point.point)
+        )
+        whole = y[:, None].astype(np.uint8)
+        counts = Counts(np.asarray([y.size]), whole.sum(axis=0), class_units(whole, np.arange(y.size), "patient"))
+        ends = metric_intervals(names, at, values, counts)
+        halves = ((ends.high - ends.low) / 2)[0, 1:, 0]
+        assert halves == pytest.approx([wanted["oe_ratio"], 1.96 * np.sqrt(known) / p.size], rel=0.06)
+
+
+def test_few_events_do_not_tell_how_little_outcomes_vary_around_risks() -> None:
+    few = rate_interval(0.05, 0.01, 150, 1.0, variation=0.01), rate_interval(0.05, 0.01, 150, 1.0)
+    assert few[0] == pytest.approx(few[1])
+    many = rate_interval(0.05, 0.001, 15_000, 1.0, variation=0.01), rate_interval(0.05, 0.001, 15_000, 1.0)
+    assert many[0].high - many[0].low < 0.6 * (many[1].high - many[1].low)
+    more = rate_interval(0.05, 0.001, 15_000, 1.0, variation=0.5)
+    assert more == pytest.approx(many[1])  # never more than around the mean
 
 
 def test_fit_takes_risks_of_exactly_0_and_1() -> None:

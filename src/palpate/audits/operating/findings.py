@@ -237,6 +237,12 @@ def _left_out(analysis: AlertAnalysis) -> Iterator[Finding]:
             + ".",
             kind="caveat",
         )
+    if planned.n_mixed:
+        yield Finding(
+            sentence=f"The cases of {counted(planned.n_mixed, 'stay')} have different sampling weights: the largest of "
+            "them is the stay's, in all numbers.",
+            kind="caveat",
+        )
     if analysis.left_out:
         yield Finding(
             sentence=f"{len(analysis.left_out):,} of {len(analysis.left_out) + len(analysis.labels):,} labels, the "

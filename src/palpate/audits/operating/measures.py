@@ -40,7 +40,7 @@ class Decided(NamedTuple):
 
     @classmethod
     def of(cls, plan: Plan[AlertPlan], predictions: Predictions, rows: StayRows, combine: str) -> Decided:
-        """A stay's risk is the highest of its predictions, or the first; its sampling weight is that of the first."""
+        """A stay's risk is the highest of its predictions, or the first; its sampling weight is its cases' largest."""
         cases, stays = plan.variants.parent, plan.cohort.stays
         # Of all rows: those at the event, which may be the only ones with the label, have no decision any more, and
         # some have no score or no weight.
@@ -51,7 +51,7 @@ class Decided(NamedTuple):
         scores = rows.highest(y_score) if combine == "max" else rows.first(y_score)
         first = rows.order[rows.start]
         stay = np.searchsorted(known, stays[cases[first]])
-        return cls(y_true[stay], scores, rows.patient, plan.cohort.weights_of(cases[first]))
+        return cls(y_true[stay], scores, rows.patient, plan.cohort.weights_of(cases[first], by_stay=True))
 
 
 class AlertSampling(NamedTuple):

@@ -67,6 +67,8 @@ class AlertPlan(NamedTuple):
     """Stays or cases of the whole cohort on a day with any, as many as they stand for; None without times."""
     least_weight: float
     """The smallest sampling weight above 0; 1 without weights."""
+    n_mixed: int
+    """Audited stays whose cases have different sampling weights: the largest counts."""
     n_late: int
     """Predictions at or after the event, which do not count."""
     n_unpredicted: int
@@ -118,6 +120,7 @@ def plan_alerts(
             unit="stays" if cohort.has_stays else "patients" if alone else "cases",
             per_day=_per_day(cohort, which),
             least_weight=_least_weight(cohort, which),
+            n_mixed=_n_mixed(cohort, rows),
             n_late=int((late & held).sum()),
             n_unpredicted=n_distinct(cohort.stays[rows]) - len(audited.start),
         ),
@@ -209,12 +212,19 @@ def _per_day(cohort: Cohort, name: str) -> float | None:
     n_days = days.drop_nulls().n_unique()
     if not n_days:
         return None
-    if cohort.weights is None:
+    if cohort.stay_weights is None:
         return n_distinct(cohort.stays[known]) / n_days
-    stay, code = np.unique(cohort.stays[known], return_inverse=True)
-    mass = np.zeros(len(stay))
-    np.maximum.at(mass, code, cohort.weights[known])
-    return float(mass.sum()) / n_days
+    _, first = np.unique(cohort.stays[known], return_index=True)
+    return float(cohort.stay_weights[known[first]].sum()) / n_days
+
+
+def _n_mixed(cohort: Cohort, rows: Ints) -> int:
+    """Cases that do not count, whose weight is 0, are no other weight."""
+    weight, largest = cohort.weights, cohort.stay_weights
+    if weight is None or largest is None:
+        return 0
+    stays = np.flatnonzero(np.isin(cohort.stays, cohort.stays[rows]))
+    return n_distinct(cohort.stays[stays[(weight[stays] > 0) & (weight[stays] < largest[stays])]])
 
 
 def _least_weight(cohort: Cohort, name: str) -> float:

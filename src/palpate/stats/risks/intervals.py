@@ -54,10 +54,11 @@ def distance_interval(
 ) -> Interval:
     """Interval of a distance from the smooth curve, which chance can only raise (`calibration_interval`).
 
-    With few patients the curve varies more than its standard error says, as Student's distribution does. Quantiles of
-    gaps are not convex, as means are, and the largest rests on few rows, so theirs is the interval of a higher level.
+    With few patients the curve varies more than its standard error says, as Student's distribution does. The middle of
+    the gaps is not convex, as their mean is, and moves most with the curve's shape: its interval is one of a higher
+    level, without which 9 of 100 missed it where risks separate the outcomes well (`make validity`).
     """
-    if name != "ici":
+    if name == "e50":
         level = 1.0 - (1.0 - level) / 3.0
     wider = student_quantile(_freedom(counts), level) / float(ndtri(0.5 + level / 2.0))
     shape = (*value.shape, 1)
@@ -92,7 +93,13 @@ def _intercept(known: Known, counts: Counts, level: float) -> Interval:
     (value, error), variation = known["calibration_intercept"], known[VARIATION][0]
     observed = counts.prevalence
     ends = rate_interval(
-        observed, error * variation, counts.total, counts.per_unit, level=level, wider=_for_weights(counts)
+        observed,
+        error * variation,
+        counts.total,
+        counts.per_unit,
+        level=level,
+        wider=_for_weights(counts),
+        variation=variation,
     )
     with np.errstate(divide="ignore", invalid="ignore"):
         slope = np.maximum(variation, 1e-300) / np.maximum(observed * (1.0 - observed), 1e-300)
@@ -111,7 +118,13 @@ def _ratio(known: Known, counts: Counts, level: float) -> Interval:
     observed = counts.prevalence
     predicted = np.divide(observed, value, out=np.full(value.shape, np.nan), where=value > 0)
     ends = rate_interval(
-        observed, error * predicted, counts.total, counts.per_unit, level=level, wider=_for_weights(counts)
+        observed,
+        error * predicted,
+        counts.total,
+        counts.per_unit,
+        level=level,
+        wider=_for_weights(counts),
+        variation=known[VARIATION][0],
     )
     return Interval(ends.low / predicted, ends.high / predicted)
 
