@@ -51,7 +51,7 @@ def nothing(outcome: AnswerKind, why: str = "", mass: float = math.nan) -> Answe
 
 
 class NotAChat(Exception):
-    """The endpoint speaks another protocol; the message says what is missing."""
+    """An answer has not the shape of a chat completion; the message says what is missing."""
 
 
 def content_of(answer: Any, *, with_logprobs: bool) -> tuple[Mapping[str, Any], str, Any]:
