@@ -2,8 +2,9 @@
 
 The whole run, as `palpate audit` does it: the audits `vocabulary` and `characteristics` on short notes, with a model
 whose answers cost nothing, so that everything else is measured. Prints seconds of processor time and the peak memory of
-each stage. Every size is measured in a process of its own; the time per variant must not grow by more than half from
-the smallest to the largest, and memory must stay below 4 GB. Exit code 1 otherwise.
+each stage, of this process and all that it starts. Every size is measured in a process of its own; the time per variant
+must not grow by more than half from the smallest to the largest, and memory must stay below 4 GB. Exit code 1
+otherwise.
 
 Columns of more than 256 MB are in files, which no column of 10^7 variants has. `--column-mb 25` shows with 10^7 what
 stays in memory of 10^8.
@@ -20,6 +21,8 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -68,8 +71,8 @@ class Stages:
 
     def _watch(self) -> None:
         while not self.stopped:
-            self.peak = max(self.peak, resident())
-            time.sleep(0.05)
+            self.peak = max(self.peak, held())
+            time.sleep(0.1)
 
     def stage(self, text: str) -> None:
         now, busy = time.perf_counter(), worked()
@@ -77,7 +80,7 @@ class Stages:
             took = f"{busy - self.busy:7.1f} s of processor, {now - self.began:7.1f} s"
             print(f"  {self.name:<32}{took}, {self.peak:5.2f} GB", flush=True)
         self.highest = max(self.highest, self.peak)
-        self.began, self.busy, self.name, self.peak = now, busy, text, resident()
+        self.began, self.busy, self.name, self.peak = now, busy, text, held()
 
     def note(self, text: str) -> None:
         """Not shown."""
@@ -94,10 +97,26 @@ def worked() -> float:
     return sum(os.times()[:4])
 
 
-def resident() -> float:
-    """Gigabytes that this process holds, without what the system can take back (pages of files)."""
-    fields = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
-    return int(fields["RssAnon"].split()[0]) / 2**20
+def family(process: str = "self") -> Iterator[Path]:
+    """This process and all that it started, and those that they started."""
+    yield Path("/proc", process)
+    for task in Path("/proc", process, "task").glob("*/children"):
+        for child in task.read_text().split():
+            yield from family(child)
+
+
+def held() -> float:
+    """Gigabytes that this process and its children hold, without what the system can take back (pages of files).
+
+    Pages that several of them share are counted once: each has its part of them (PSS).
+    """
+    kilobytes = 0
+    with suppress(OSError):  # a child that has just ended
+        for process in family():
+            with suppress(OSError):
+                fields = dict(line.split(":", 1) for line in (process / "smaps_rollup").read_text().splitlines()[1:])
+                kilobytes += sum(int(fields[name].split()[0]) for name in ("Pss_Anon", "Pss_Shmem"))
+    return kilobytes / 2**20
 
 
 def make_cohort(n: int, rng: np.random.Generator) -> Cohort:

@@ -26,9 +26,9 @@ from palpate.run.answering import (
     REFUSED,
     AskedArms,
     AskedGroups,
+    arm_differences,
     group_differences,
     outcome_shares,
-    refusal_differences,
 )
 from validity import COVERAGE, FALSE_ALARMS, Cell
 from validity.performance import Setting, draw
@@ -106,14 +106,14 @@ def _refusal_cells(n_patients: int, share: float, n_samples: int, seed: int) -> 
     for _ in range(n_samples):
         likely = np.minimum(rng.beta(2, 2 / share - 2, n_patients), 0.5)
         arms = [rng.random(n_patients) < likely, rng.random(n_patients) < 2 * likely]
-        rows = [*outcome_shares(_arms(arms)), *refusal_differences(_arms(arms))]
+        rows = [*outcome_shares(_arms(arms)), *arm_differences(_arms(arms))]
         (first,) = (each for each in rows if (each.metric, each.group, each.reference) == (REFUSED, "0", None))
         truth = float(np.minimum(np.random.default_rng(5).beta(2, 2 / share - 2, 200_000), 0.5).mean())
         level += first.low is not None and first.high is not None and first.low <= truth <= first.high
         changed = [each for each in rows if each.reference is not None]
         difference += not changed or (changed[0].low or 0) <= truth <= (changed[0].high or 0)
         same = [rng.random(n_patients) < likely for _ in range(4)]
-        alarms += any((each.low or 0) * (each.high or 0) > 0 for each in refusal_differences(_arms(same)))
+        alarms += any((each.low or 0) * (each.high or 0) > 0 for each in arm_differences(_arms(same)))
     where = f"{n_patients} patients, {share:.0%} refused"
     yield Cell("coverage of the share of refusals", where, level / n_samples, n_samples, at_least=COVERAGE)
     yield Cell("coverage of the difference of refusals", where, difference / n_samples, n_samples, at_least=COVERAGE)

@@ -49,6 +49,12 @@ def shares(result: AuditResult, metric: str = "refusal_share") -> dict[str, dict
     return {row["group"]: row for row in rows.iter_rows(named=True)}
 
 
+def apart(result: AuditResult, metric: str, *, bounds: bool = False) -> dict[str, float | tuple[float, float]]:
+    """Differences, or the ends of their intervals."""
+    rows = result.estimates.filter((pl.col("metric") == metric) & pl.col("reference").is_not_null())
+    return {row["group"]: (row["low"], row["high"]) if bounds else row["value"] for row in rows.iter_rows(named=True)}
+
+
 def test_many_arms_are_all_counted_and_the_worst_are_shown() -> None:
     table, builder = cohort(), VariantsBuilder(N)
     for arm in range(150):
@@ -84,17 +90,49 @@ def test_groups_of_patients_are_counted_and_compared() -> None:
     assert (found["sex=m"]["value"], found["sex=m"]["n"]) == (pytest.approx(12 / 20), 20)
     assert found["sex=f"]["value"] == pytest.approx(1 / 20)
     assert shares(result, "unreadable_share")["sex=f"]["value"] == pytest.approx(1 / 20)
-    apart = result.estimates.filter(pl.col("reference") == "all others")
-    assert dict(apart.select("group", "value").iter_rows()) == {
-        "sex=m": pytest.approx(11 / 20),
-        "sex=f": pytest.approx(-11 / 20),
-    }
+    assert apart(result, "refusal_share") == {"sex=m": pytest.approx(11 / 20), "sex=f": pytest.approx(-11 / 20)}
+    assert apart(result, "unreadable_share") == {"sex=m": pytest.approx(-1 / 20), "sex=f": pytest.approx(1 / 20)}
     said = [finding.sentence for finding in result.findings if "refuses" in finding.sentence]
     assert len(said) == 1
     assert "more often in 'sex=m' than in all others, by 55.0 percentage points" in said[0]
     (block,) = result.blocks
     assert isinstance(block, Table)
     assert {"sex=m", "sex=f"} <= {row[1] for row in block.rows}
+
+
+def test_groups_that_are_answered_unreadably_are_found() -> None:
+    plan = Subgroups(by=("sex",)).plan(cohort(), np.random.default_rng(0))
+    kind = np.zeros(N, np.int8)
+    kind[1:33:2] = AnswerKind.UNREADABLE  # 16 of the 20 women
+    kind[0] = AnswerKind.NO_CHOICE  # one of the 20 men
+    result = told("subgroups", plan, {"llm": predicted(kind)})
+    assert apart(result, "refusal_share") == {}
+    assert apart(result, "unreadable_share") == {"sex=m": pytest.approx(-15 / 20), "sex=f": pytest.approx(15 / 20)}
+    low, high = apart(result, "unreadable_share", bounds=True)["sex=f"]
+    assert 0 < low < 15 / 20 < high < 1
+    assert "llm gives no readable answer more often in 'sex=f' than in all others, by 75.0 percentage" in said(result)
+    assert "refuses" not in said(result)
+
+
+def test_arms_are_compared_in_refusals_and_in_unreadable_answers() -> None:
+    builder = VariantsBuilder(N)
+    for arm in ("as written", "male", "female"):
+        for row in range(N):
+            builder.add(row, arm)
+    variants = builder.build()
+    kind = np.zeros(len(variants), np.int8)
+    kind[variants.rows_of("as written")[:2]] = AnswerKind.UNREADABLE
+    kind[variants.rows_of("male")[:20]] = AnswerKind.UNREADABLE
+    kind[variants.rows_of("female")[20:23]] = AnswerKind.REFUSED
+    result = told("robustness", Plan(cohort(), variants, ("ill",)), {"llm": predicted(kind)})
+    assert apart(result, "unreadable_share") == {"male": pytest.approx(18 / 40), "female": pytest.approx(-2 / 40)}
+    assert apart(result, "refusal_share") == {"female": pytest.approx(3 / 40)}
+    low, _ = apart(result, "unreadable_share", bounds=True)["male"]
+    assert low > 0
+    assert "llm gives no readable answer more often in 'male' than in 'as written', by 45.0" in said(result)
+    (block,) = result.blocks
+    assert isinstance(block, Table)
+    assert [column.name for column in block.columns].count("No answer, difference") == 1
 
 
 def test_each_policy_has_its_own_words() -> None:

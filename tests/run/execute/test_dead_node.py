@@ -1,8 +1,9 @@
-"""A cluster of two nodes, one of which is killed in the middle of a run: the same bytes as without a cluster."""
+"""A node, or workers again and again, are killed in the middle of a run: the same bytes as without a cluster."""
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ import polars as pl
 import pytest
 
 MODEL = """
+import os
 import time
 import uuid
 from pathlib import Path
@@ -25,8 +27,8 @@ def scores(texts):
     node = ray.get_runtime_context().get_node_id() if ray.is_initialized() else "here"
     calls = Path(__file__).parent / "calls"
     calls.mkdir(exist_ok=True)
-    (calls / f"{node}-{uuid.uuid4().hex}").touch()
-    time.sleep(0.3 if node != "here" else 0)
+    (calls / f"{node}-{os.getpid()}-{uuid.uuid4().hex}").touch()
+    time.sleep(float(os.environ["CALL_SECONDS"]) if node != "here" else 0)
     return [len(text) * 37 % 101 / 101 for text in texts]
 """
 CONFIG = """
@@ -36,6 +38,7 @@ audits: {performance: {n_replicates: 200}}
 workers: 3
 """
 CALLS_BEFORE_DEATH, PATIENCE = 3, 400.0
+KILLS, SECONDS_BETWEEN_KILLS = 3, 4.0
 
 
 @pytest.fixture
@@ -62,9 +65,11 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     started.shutdown()
 
 
-def audit(project: Path, name: str, *options: str) -> subprocess.Popen[bytes]:
+def audit(project: Path, name: str, *options: str, seconds: float = 0.3) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "palpate", "audit", str(project / f"{name}.yaml"), "--out", str(project / name)]
-    return subprocess.Popen([*command, *options], stderr=subprocess.PIPE, env=dict(os.environ))
+    return subprocess.Popen(
+        [*command, *options], stderr=subprocess.PIPE, env={**os.environ, "CALL_SECONDS": str(seconds)}
+    )
 
 
 def answered(project: Path, node: str) -> int:
@@ -88,8 +93,46 @@ def test_a_dead_node_changes_no_byte(project: Path, cluster: Any) -> None:
     cluster.remove_node(node, allow_graceful=False)
     _, said = running.communicate(timeout=PATIENCE)
     assert running.returncode == 0, said.decode()[-2000:]
+    assert_same_bytes(project)
+
+
+def assert_same_bytes(project: Path) -> None:
     for part in ("results", "predictions", "variants"):
         files = sorted(file.name for file in (project / "here" / part).iterdir())
         assert files
+        assert files == sorted(file.name for file in (project / "away" / part).iterdir())
         for file in files:
             assert (project / "here" / part / file).read_bytes() == (project / "away" / part / file).read_bytes()
+
+
+def kill_a_worker(project: Path, dead: set[int]) -> None:
+    """Kill the worker that was asked last, if it is not dead yet."""
+    asked = sorted((project / "calls").glob("*"), key=lambda file: file.stat().st_mtime)
+    for file in reversed(asked):
+        node, pid, _ = file.name.split("-")
+        if node != "here" and int(pid) not in dead and Path("/proc", pid).exists():
+            os.kill(int(pid), signal.SIGKILL)
+            dead.add(int(pid))
+            return
+
+
+@pytest.mark.cluster
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_workers_that_are_killed_change_no_byte(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ray")
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    for name in ("here", "away"):
+        config = project / f"{name}.yaml"
+        config.write_text(config.read_text().replace("workers: 3", "workers: 2"))
+    local = audit(project, "here")
+    assert local.wait() == 0
+    running, dead = audit(project, "away", "--ray", "local", seconds=1.0), set[int]()
+    end = time.monotonic() + PATIENCE
+    while len(dead) < KILLS and running.poll() is None and time.monotonic() < end:
+        time.sleep(SECONDS_BETWEEN_KILLS)
+        kill_a_worker(project, dead)
+    _, said = running.communicate(timeout=PATIENCE)
+    assert running.returncode == 0, said.decode()[-2000:]
+    assert len(dead) == KILLS
+    assert_same_bytes(project)

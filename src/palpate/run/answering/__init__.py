@@ -29,9 +29,9 @@ from palpate.run.answering.shares import (
     REFUSED,
     UNREADABLE,
     answer_means,
+    arm_differences,
     group_differences,
     outcome_shares,
-    refusal_differences,
 )
 from palpate.run.answering.words import about_answers, about_scores, answers_table
 
@@ -40,9 +40,9 @@ __all__ = [
     "REFUSED",
     "AskedArms",
     "AskedGroups",
+    "arm_differences",
     "group_differences",
     "outcome_shares",
-    "refusal_differences",
     "spending_of",
     "with_answering",
 ]
@@ -135,7 +135,7 @@ def _groups(plan: Plan[Any], rows: Ints) -> tuple[AskedGroups, ...]:
 
 
 def _added(result: AuditResult, asked: AskedArms, told: set[str]) -> AuditResult:
-    rows = [*outcome_shares(asked), *refusal_differences(asked), *group_differences(asked), *answer_means(asked)]
+    rows = [*outcome_shares(asked), *arm_differences(asked), *group_differences(asked), *answer_means(asked)]
     findings = [*about_answers(asked, rows)]
     if asked.model not in told:
         findings += about_scores(asked, rows)

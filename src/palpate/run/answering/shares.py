@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from palpate.run.answering.arms import AskedArms, AskedGroups
 from palpate.stats.score_intervals import student_quantile
 
 REFUSED, UNREADABLE = "refusal_share", "unreadable_share"
+OUTCOMES = (REFUSED, UNREADABLE)
 MASS, NOISE = "choice_mass", "answer_standard_error"
 OTHERS = "all others"
 MOST_SHOWN = 60
@@ -22,18 +24,18 @@ MOST_SHOWN = 60
 _MOST_COUNTED = 20_000
 """Arms times labels that all get a share."""
 _MOST_COMPARED = 2_000
-"""Arms that are compared with the first one, those with most refusals first."""
+"""Arms that are compared with the first one, those with the largest shares first."""
 _REPLICATES = 2000
 _LEVEL = 0.95
 
 
 def outcome_shares(asked: AskedArms) -> Iterator[Estimate]:
     """The shares of refusals and of answers that say nothing, in each arm and in each group of patients."""
-    hits = {(metric, j): asked.hit(metric, j) for metric in (REFUSED, UNREADABLE) for j in range(len(asked.labels))}
+    hits = {(metric, j): asked.hit(metric, j) for metric in OUTCOMES for j in range(len(asked.labels))}
     groups = [each for division in asked.groups for each in division.rows.items()]
     for arm, rows in (*_counted(asked), *groups):
         for j, label in enumerate(asked.labels):
-            for metric in (REFUSED, UNREADABLE):
+            for metric in OUTCOMES:
                 cases = asked.cases(rows, hits[metric, j])
                 rate = rate_by_patient(cases.missing, cases.positive, cases, _LEVEL)
                 ends = (rate.low, rate.high)
@@ -42,20 +44,21 @@ def outcome_shares(asked: AskedArms) -> Iterator[Estimate]:
                 )
 
 
-def refusal_differences(asked: AskedArms) -> Iterator[Estimate]:
-    """How much more often each arm is refused than the first one; intervals hold for all arms and labels at once."""
+def arm_differences(asked: AskedArms) -> Iterator[Estimate]:
+    """How much more often each arm is refused, or answered unreadably, than the first one.
+
+    The intervals of a metric hold for all arms and labels at once.
+    """
     arms = asked.altered
     compared = (len(arms) - 1) * len(asked.labels)
-    for j, label in enumerate(asked.labels):
-        hit = asked.hit(REFUSED, j)
+    for metric, (j, label) in product(OUTCOMES, enumerate(asked.labels)):
+        hit = asked.hit(metric, j)
         told = [arm for arm in arms[1:] if hit[asked.arms[arm]].any() or hit[asked.arms[arms[0]]].any()]
         if len(told) > _MOST_COMPARED:
             told = sorted(told, key=lambda arm: -float(hit[asked.arms[arm]].mean()))[:_MOST_COMPARED]
         for arm in told:
             value, low, high, n = _difference(asked, hit, asked.arms[arm], asked.arms[arms[0]], compared)
-            yield asked.writer.row(
-                asked.model, REFUSED, label, arm, value, n=n, interval=(low, high), reference=arms[0]
-            )
+            yield asked.writer.row(asked.model, metric, label, arm, value, n=n, interval=(low, high), reference=arms[0])
 
 
 def _difference(
@@ -82,7 +85,7 @@ def _difference(
 
 
 def group_differences(asked: AskedArms) -> Iterator[Estimate]:
-    """How much more often each group of patients is refused than its reference, or than all others.
+    """How much more often each group is refused, or answered unreadably, than its reference, or than all others.
 
     These are different patients, so the ends of the two shares are combined (Newcombe); for all groups and labels at
     once.
@@ -93,13 +96,13 @@ def group_differences(asked: AskedArms) -> Iterator[Estimate]:
             others = _others(division, group)
             if group == division.reference or not len(rows) or not len(others):
                 continue
-            for j, label in enumerate(asked.labels):
-                hit = asked.hit(REFUSED, j)
+            for metric, (j, label) in product(OUTCOMES, enumerate(asked.labels)):
+                hit = asked.hit(metric, j)
                 if not hit[rows].any() and not hit[others].any():
                     continue
                 value, low, high, reason = _apart(asked, hit, rows, others, 1 - (1 - _LEVEL) / compared)
                 yield asked.writer.row(
-                    *(asked.model, REFUSED, label, group, value),
+                    *(asked.model, metric, label, group, value),
                     n=len(rows),
                     interval=(low, high),
                     reference=division.reference or OTHERS,

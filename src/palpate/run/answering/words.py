@@ -10,7 +10,7 @@ from palpate.audits.kit.tables import columns, interval_cell, table
 from palpate.audits.kit.wording import number, percent
 from palpate.results import Estimate, Finding, Table
 from palpate.run.answering.arms import AskedArms
-from palpate.run.answering.shares import MASS, MOST_SHOWN, NOISE, OTHERS, REFUSED, UNREADABLE
+from palpate.run.answering.shares import MASS, MOST_SHOWN, NOISE, OTHERS, OUTCOMES, REFUSED, UNREADABLE
 
 _FEW_VALUES, _FEWEST_CASES = 12, 30
 _LOW_MASS = 0.9
@@ -21,7 +21,7 @@ def about_answers(asked: AskedArms, rows: Sequence[Estimate]) -> Iterator[Findin
     first = next(iter(asked.arms))
     level = [row for row in rows if row.group == first and row.reference is None]
     for j, label in enumerate(asked.labels):
-        found = {row.metric: row for row in level if row.label == label and row.metric in (REFUSED, UNREADABLE)}
+        found = {row.metric: row for row in level if row.label == label and row.metric in OUTCOMES}
         refused, unread = found[REFUSED], found[UNREADABLE]
         if not refused.value and not unread.value:
             continue
@@ -34,12 +34,13 @@ def about_answers(asked: AskedArms, rows: Sequence[Estimate]) -> Iterator[Findin
         if row.reference is not None and row.low is not None and row.high is not None and row.low * row.high > 0:
             group = row.group not in asked.arms
             if group and row.reference == OTHERS and row.low < 0:
-                continue  # the others are refused more often, which is said of them
+                continue  # it is more often so in the others, which is said of them
             more = "more" if (row.value or 0) > 0 else "less"
+            does = f"refuses {more} often" if row.metric == REFUSED else f"gives no readable answer {more} often"
             points = f"{abs(row.value or 0) * 100:.1f} percentage points"
             other = row.reference if row.reference == OTHERS else f"'{row.reference}'"
             yield Finding(
-                sentence=f"{asked.model} refuses {more} often in '{row.group}' than in {other}, by {points} "
+                sentence=f"{asked.model} {does} in '{row.group}' than in {other}, by {points} "
                 f"({row.level:.0%} interval {100 * row.low:+.1f} to {100 * row.high:+.1f}, for all "
                 f"{'groups' if group else 'arms'} at once).",
                 kind="caution",
@@ -112,10 +113,10 @@ def answers_table(asked: AskedArms, rows: Sequence[Estimate]) -> Table:
     shown = []
     for arm, own in (*((arm, asked.arms[arm]) for arm in arms), *groups):
         for label in asked.labels:
-            found = [index.get((metric, label, arm, True)) for metric in (REFUSED, UNREADABLE)]
-            change = index.get((REFUSED, label, arm, False))
+            found = [index.get((metric, label, arm, True)) for metric in OUTCOMES]
+            changes = [index.get((metric, label, arm, False)) for metric in OUTCOMES]
             more = [index.get((metric, label, arm, True)) for metric in (MASS, NOISE)]
-            cells = [None if each is None else interval_cell(each, 100.0) for each in (*found, change)]
+            cells = [None if each is None else interval_cell(each, 100.0) for each in (*found, *changes)]
             shown.append((label, arm, len(own), *cells, *(None if each is None else each.value for each in more)))
     left_out = (
         f" Of {len(asked.arms):,} arms these are the {len(arms)} with the largest shares; the results have all of them."
@@ -130,6 +131,7 @@ def answers_table(asked: AskedArms, rows: Sequence[Estimate]) -> Table:
         columns(
             *("Label", "Arm or group", ("Questions", "integer"), ("Refused (%)", "interval")),
             *(("No answer (%)", "interval"), ("Refused, difference", "interval")),
+            ("No answer, difference", "interval"),
             *(("Mass of the choices", "number"), ("Standard error", "number")),
         ),
         shown,

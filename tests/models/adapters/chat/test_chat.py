@@ -114,6 +114,8 @@ SILENT = {
     "denied": (Reply("I cannot say yes."), AnswerKind.UNREADABLE),
     "empty": (Reply(""), AnswerKind.UNREADABLE),
     "null": (Reply(None, finish="length"), AnswerKind.UNREADABLE),
+    "no choices": (Reply(body=b'{"choices": []}'), AnswerKind.UNREADABLE),
+    "another shape": (Reply(body=b'{"choices": [{"text": "Yes"}]}'), AnswerKind.UNREADABLE),
     "too long": (error(400, "This model's maximum context length is 10 tokens", "context_length_exceeded"), 4),
 }
 
@@ -401,6 +403,39 @@ def test_hanging_and_garbage() -> None:
             with pytest.raises(ModelError, match=problem) as caught:
                 ask(server)
             assert "Smith" not in str(caught.value)
+
+
+def few(question: str, message: Mapping[str, Any]) -> Reply:
+    """The third text gets what is no completion, or no log-probabilities."""
+    if "text 3" in question:
+        return Reply(body=b'{"choices": []}') if "odd" in question else Reply("Yes")
+    return Reply("Yes", tokens={"Yes": 0.8, "No": 0.2})
+
+
+def test_one_answer_of_many_with_the_wrong_shape_is_an_outcome() -> None:
+    for kind, parser, wanted in (("odd", "yes-no", 1.0), ("odd", "logprobs", 0.8), ("plain", "logprobs", 0.8)):
+        with serving(few) as server:
+            model = load(server, parser=parser, concurrency=1)
+            texts = [f"{kind} text {k}" for k in (3, 1, 2, 3, 4)]
+            found = model.predict(asked(*texts))
+            np.testing.assert_allclose(found[:, 0], [math.nan, wanted, wanted, math.nan, wanted], atol=1e-12)
+            assert (model.spent().requests, model.spent().answers) == (5, 5)
+            np.testing.assert_allclose(model.predict(asked(f"{kind} text 3")), [[math.nan]])
+
+
+def test_a_refusal_does_not_show_that_there_are_log_probabilities() -> None:
+    def reply(question: str, message: Mapping[str, Any]) -> Reply:
+        return Reply(None, refusal="No.") if "text 0" in question else Reply("Yes")
+
+    with serving(reply) as server, pytest.raises(ModelError, match=r"no log-probabilities.*samples"):
+        ask(server, *(f"text {k}" for k in range(5)), parser="logprobs", concurrency=1)
+
+
+def test_a_server_that_never_speaks_the_protocol_is_asked_twenty_times_at_most() -> None:
+    with serving(lambda question, message: Reply(body=b'{"result": "ok"}')) as server:
+        with pytest.raises(ModelError, match=r"not a chat completion.*URL must be that of /v1/chat/completions"):
+            load(server, concurrency=1).predict(asked(*(f"text {k}" for k in range(100))))
+        assert len(server.messages) == 20
 
 
 PAGE = Reply(body=b"<!doctype html><title>Sign in</title>")

@@ -8,8 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from palpate.models.adapters.chat.options import ChatOptions
+from palpate.models.adapters.chat.reading import readings
 from palpate.models.adapters.chat.verdicts import Unreadable, read_choice, without_thoughts
-from tests.models.adapters.chat.answers_as_written import NO, NOTHING, YES
+from palpate.results.plan import AnswerKind
+from tests.models.adapters.chat.answers_as_written import JSON, MISREAD, NO, NOTHING, REFUSED, UNREAD, YES
 
 YES_NO = {"yes": 1.0, "no": 0.0}
 GERMAN, LETTERS, FRENCH = {"Ja": 1.0, "Nein": 0.0}, {"A": 1.0, "B": 0.0}, {"oui": 1.0, "non": 0.0}
@@ -105,7 +108,27 @@ def test_answers_as_chat_models_write_them() -> None:
             if found != wanted:
                 wrong.append((answer, wanted, found))
     assert not wrong
-    assert len(YES) + len(NO) + len(NOTHING) > 250
+    assert len(YES) + len(NO) + len(NOTHING) + len(MISREAD) + len(UNREAD) + len(JSON) > 440
+
+
+@pytest.mark.parametrize(("answer", "wanted"), JSON)
+def test_an_object_behind_a_refusal_is_none(answer: str, wanted: float | str | None) -> None:
+    own = ChatOptions(api="chat", model="m", prompt="{text}", parser="json")
+    (found,) = readings({"choices": [{"message": {"content": answer}}]}, own, ["ill"])
+    if isinstance(wanted, float):
+        assert found.p == wanted
+    else:
+        assert found.outcome == (AnswerKind.REFUSED if wanted == REFUSED else AnswerKind.UNREADABLE)
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize(
+    "part", ["not a ", "with it ", ", sorry but ", "and so as ", "unable without ", "it cannot be "]
+)
+def test_long_answers_are_read_in_no_time(part: str) -> None:
+    for word in ("Yes ", "Yes, ", "Yes. "):
+        with suppress(Unreadable):
+            read_choice(word + part * 2000, YES_NO)
 
 
 @given(

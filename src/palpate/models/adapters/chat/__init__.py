@@ -51,6 +51,7 @@ from palpate.models.adapters.chat.reading import (
     silent_so_far,
 )
 from palpate.models.adapters.chat.refusals import filtered, too_long
+from palpate.models.adapters.chat.shapes import ChatAnswer, NeverAChat, Shapes
 from palpate.models.adapters.remote import MAY_CHANGE, Endpoint, Status, Told
 from palpate.models.adapters.remote.said import error_of
 from palpate.models.ledger import Forecast, Ledger, Spending
@@ -98,6 +99,7 @@ class ChatModel(Model):
         self._n_answers = self._n_read = 0
         self._outcomes = Counter[tuple[AnswerKind, str]]()
         self._texts: Sequence[str] = ()
+        self._shapes = Shapes(with_logprobs=own.parser == "logprobs")
 
     def predict(self, inputs: Inputs) -> Probabilities:
         """The answers that are not known yet are asked for; each is stored as it comes."""
@@ -107,6 +109,9 @@ class ChatModel(Model):
         todo: list[int] = []
         try:
             found = self._endpoint.map(self._ask, self._unanswered(inputs, asked, known, todo), finish=True)
+            self._shapes.end()
+        except NeverAChat as never:
+            raise self._no_chat(never.answer) from None
         except LimitReached as reached:  # which was when others were in flight
             raise self._budget.stop(reached.limit) from None
         finally:
@@ -128,6 +133,7 @@ class ChatModel(Model):
             for row, (text, case, cohort) in some:
                 asked += self._questions.about(row, text, case, self._key(text, case, cohort))
             known |= self._budget.ledger.known([question.key for question in asked[first:]])
+            self._shapes.spoken |= bool(known)
             for k in range(first, len(asked)):
                 if asked[k].key not in known:
                     todo.append(k)
@@ -154,37 +160,47 @@ class ChatModel(Model):
                 told=told,
                 before=lambda: self._budget.send(number, sent),
             )
-            found, usage, received, content = self._read(status, question, told)
-            self._budget.answered(question.key, packed(found), usage, sent=sent, received=received)
+            answer = self._read(status, question, told, sent)
+            for each in self._shapes.settled(answer):
+                self._budget.answered(
+                    each.question.key, packed(each.found), each.usage, sent=each.sent, received=len(each.content)
+                )
+                self._check(each)
         finally:
             self._budget.done(number)
-        self._check(found, question, content)
-        return found
+        return list(answer.found)
 
-    def _read(self, status: Status, question: ChatQuestion, told: Told) -> tuple[list[AnswerReading], Any, int, str]:
-        """What an answer says about each label, its tokens, its length, and its text."""
+    def _read(self, status: Status, question: ChatQuestion, told: Told, sent: int) -> ChatAnswer:
+        """What an answer says about each label, and its tokens."""
         columns = question.labels
         for kind, is_so in ((AnswerKind.REFUSED, filtered), (AnswerKind.TOO_LONG, too_long)):
             if not status.good and is_so(status):
-                return [nothing(kind, "the note is too long for the model")] * len(columns), _FREE, 0, ""
+                found = [nothing(kind, "the note is too long for the model")] * len(columns)
+                return ChatAnswer(question, sent, found, _FREE, "")
         if not status.good:
             hint = _hint(status.code, " ".join(error_of(status.body)))
             raise self._endpoint.refused(status, case=question.case, told=told, hint=hint)
         answer = self._endpoint.parsed(status, case=question.case)
         if isinstance(answer, dict) and "error" in answer and "choices" not in answer:  # with a status that says fine
             raise self._endpoint.refused(status, case=question.case, told=told)
+        usage = answer.get("usage") if isinstance(answer, dict) else None
         try:
             found = readings(answer, self._own, [self.labels[column] for column in columns])
             _, content, _ = content_of(answer, with_logprobs=False)
         except NotAChat as problem:
-            absent = "log-prob" in str(problem)
-            other = "the URL must be that of /v1/chat/completions"
-            hint = _SAMPLES if absent else other
-            raise self._endpoint.error(str(problem), case=question.case, hint=hint) from None
-        return found, answer.get("usage"), len(content), content
+            lost = [nothing(AnswerKind.UNREADABLE, str(problem))] * len(columns)
+            return ChatAnswer(question, sent, lost, usage, "", str(problem))
+        return ChatAnswer(question, sent, found, usage, content)
 
-    def _check(self, found: Sequence[AnswerReading], question: ChatQuestion, content: str) -> None:
+    def _no_chat(self, answer: ChatAnswer) -> ModelError:
+        """No answer of the first ones has the right shape."""
+        problem = answer.misshapen or ""
+        hint = _SAMPLES if "log-prob" in problem else "the URL must be that of /v1/chat/completions"
+        return self._endpoint.error(problem, case=answer.question.case, hint=hint)
+
+    def _check(self, answer: ChatAnswer) -> None:
         """End the run where a refusal is an error, or where no answer can be read at all."""
+        found, question, content = answer.found, answer.question, answer.content
         self._n_read += any(each.outcome == AnswerKind.ANSWERED for each in found)
         self._n_answers += len(question.text) >= _SOME_LENGTH
         for each in found:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from palpate.models.adapters.chat.options import ChatOptions
-from palpate.models.adapters.chat.refusals import declined, declined_at, declined_in_words
+from palpate.models.adapters.chat.refusals import declined, declined_before, declined_in_words
 from palpate.models.adapters.chat.verdicts import Unreadable, plain, read_choice, without_thoughts
 from palpate.results.plan import AnswerKind
 
@@ -51,7 +51,7 @@ def nothing(outcome: AnswerKind, why: str = "", mass: float = math.nan) -> Answe
 
 
 class NotAChat(Exception):
-    """The endpoint speaks another protocol; the message says what is missing."""
+    """An answer has not the shape of a chat completion; the message says what is missing."""
 
 
 def content_of(answer: Any, *, with_logprobs: bool) -> tuple[Mapping[str, Any], str, Any]:
@@ -132,8 +132,8 @@ def silent_so_far(outcomes: Mapping[tuple[AnswerKind, str], int]) -> str:
 def _from_text(text: str, own: ChatOptions) -> AnswerReading:
     refused = declined_in_words(text)
     if own.parser != "yes-no":  # the numbers of a refusal are not its answer, but a number may come with advice
-        at, first = declined_at(text), _NUMBER.search(text)
-        if at is not None and (first is None or at < first.start()):
+        first = _NUMBER.search(text)
+        if declined_in_words(text[: first.start()] if first else text):
             return nothing(AnswerKind.REFUSED)
     try:
         return AnswerReading(parsed(text, own.parser, own.choices), AnswerKind.ANSWERED)
@@ -188,6 +188,8 @@ def _from_json(text: str, own: ChatOptions, labels: Sequence[str]) -> list[Answe
     own_objects, wanted = list(objects(text)), {label.casefold() for label in labels}
     about = (each for each in own_objects if any(str(name).strip().casefold() in wanted for name in each))
     found = next(about, next(iter(own_objects), None))
+    if declined_before(text, text.find("{")):
+        return [nothing(AnswerKind.REFUSED)] * len(labels)
     if found is None:
         kind = AnswerKind.REFUSED if declined_in_words(text) else AnswerKind.UNREADABLE
         return [nothing(kind, "the answer contains no JSON object")] * len(labels)

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from palpate.models.adapters.chat.phrases import DECLINED, GOES_ON
+from palpate.models.adapters.chat.verdicts import plain
 from palpate.models.adapters.remote import Status
 from palpate.models.adapters.remote.said import error_of
 
@@ -18,27 +20,6 @@ _TOO_LONG = re.compile(
     r"|too many (?:input )?tokens|input is too long|max_model_len",
     re.IGNORECASE,
 )
-_CANNOT = r"(?:can ?not|can['’]?t|could not|couldn['’]t|am (?:unable|not able)|(?:i['’]m) (?:unable|not able)|won['’]t"
-_CANNOT += r"|will not|must decline|have to decline|do not feel comfortable|don['’]t feel comfortable|decline)"
-_DO = r"(?:to )?(?:\w+ )?(?:help|assist|provide|comply|answer|give|offer|make|fulfill|diagnose|determine|predict|assess"
-_DO += r"|engage|continue|process|respond|do (?:that|this)|discuss|share|advise|recommend|comment|estimate|evaluate)"
-_IN_WORDS = re.compile(
-    r"\bI (?:\w+ )?(?:refuse|decline) to\b|\bI(?:['’]d| would) (?:rather|prefer) (?:not|to not|not to)\b"
-    rf"|\bI(?:['’]m sorry|['’]m afraid| am sorry| am afraid| apologi[sz]e)?\W*(?:but )?(?:I )?{_CANNOT}\b\W*{_DO}\b"
-    r"|\bas an? (?:AI|artificial intelligence|(?:large )?language model)\b"
-    r"|\bI(?:['’]m| am) (?:just |only )?an? (?:AI|language model)\b"
-    r"|\b(?:against|violates?) (?:my|our|the) (?:guidelines|policy|policies|programming|terms)\b"
-    r"|\b(?:please )?consult (?:a|your|with a) (?:\w+ )?(?:doctor|physician|clinician|professional|provider)\b",
-    re.IGNORECASE,
-)
-_ELSEWHERE = re.compile(
-    r"\b(?:ich kann|kann ich) (?:\w+ )*(?:nicht|keine?n?)\b|\bals (?:KI|Sprachmodell)\b"
-    r"|\bje ne (?:peux|suis) pas\b|\ben tant qu['’](?:IA|intelligence artificielle)\b"
-    r"|\bno puedo (?:\w+ )?(?:ayudar|proporcionar|responder|dar)|\bcomo (?:IA|modelo de lenguaje)\b"
-    r"|\bnon posso (?:\w+ )?(?:aiutar|fornire|rispondere|dare)",
-    re.IGNORECASE,
-)
-"""The same in German, French, Spanish and Italian, as far as it is always said alike."""
 _BEGINNING = 240
 """Characters of an answer in which it declines, if it does."""
 
@@ -59,14 +40,14 @@ def declined(choice: Mapping[str, Any]) -> bool:
 
 def declined_in_words(answer: str) -> bool:
     """Whether an answer declines at its beginning."""
-    return declined_at(answer) is not None
+    return DECLINED.search(plain(answer[:_BEGINNING])) is not None
 
 
-def declined_at(answer: str) -> int | None:
-    """Where an answer declines, at its beginning."""
-    begins = answer[:_BEGINNING]
-    found = [each.start() for each in (_IN_WORDS.search(begins), _ELSEWHERE.search(begins)) if each is not None]
-    return min(found, default=None)
+def declined_before(answer: str, at: int) -> bool:
+    """Whether an answer declines before a place in it, and does not go on with "but" or "here is"."""
+    said = plain(answer[:at])
+    found = DECLINED.search(said[:_BEGINNING])
+    return found is not None and GOES_ON.search(said, found.end()) is None
 
 
 def filtered(status: Status) -> bool:

@@ -24,7 +24,6 @@ from palpate.models.adapters.chat.phrases import (
     CLAUSE_END,
     CONCLUSION,
     CONDITION,
-    CONTRAST,
     FINAL,
     JOINS,
     NOT_STATED,
@@ -32,9 +31,9 @@ from palpate.models.adapters.chat.phrases import (
     OF_WHOM,
     OFFERS,
     OPENS_AN_ANSWER,
-    REFUSES,
     SORRY,
     STATES,
+    UNANSWERED,
     VERBS,
 )
 from palpate.privacy import hides
@@ -84,12 +83,12 @@ def without_thoughts(answer: str) -> str:
 
 
 def plain(answer: str) -> str:
-    """The answer in the usual width, without what is not seen, and without pictures.
+    """The answer in the usual width, with straight apostrophes, without what is not seen, and without pictures.
 
     >>> plain("Ｙｅｓ\u200b ✅")
     'Yes  '
     """
-    usual = unicodedata.normalize("NFKC", answer)
+    usual = unicodedata.normalize("NFKC", answer).replace("’", "'")
     kinds = ((character, unicodedata.category(character)) for character in usual)
     return "".join(" " if kind == "So" else character for character, kind in kinds if kind != "Cf")
 
@@ -129,7 +128,7 @@ def _clauses(answer: str) -> Iterator[_Clause]:
 @lru_cache(maxsize=64)
 def _pattern(choices: tuple[tuple[str, float], ...]) -> tuple[re.Pattern[str], dict[str, float]]:
     """Finds a choice; a single letter counts only as it is written, because "a" is a word."""
-    named = [(unicodedata.normalize("NFKC", word), p) for word, p in choices]
+    named = [(plain(word), p) for word, p in choices]
     names = sorted((word for word, _ in named), key=len, reverse=True)
     parts = [re.escape(word) if len(word) == 1 else f"(?i:{re.escape(word)})" for word in names]
     return re.compile(rf"(?<!\w)(?:{'|'.join(parts)})(?!\w)"), {word.casefold(): p for word, p in named}
@@ -139,11 +138,13 @@ def _said(clause: _Clause, pattern: re.Pattern[str], values: Mapping[str, float]
     """The choice that a clause says."""
     words = clause.words
     found = [each for each in pattern.finditer(words) if not _before_a_noun(each, words)]
-    if len({values[each[0].casefold()] for each in found}) != 1 or "?" in clause.after or _open(clause):
+    if len({values[each[0].casefold()] for each in found}) != 1 or "?" in clause.after:
         return None
     first, last = found[0], found[-1]
     value = values[last[0].casefold()]
     lead, tail = words[: first.start()].strip(), words[last.end() :].strip()
+    if _open(clause, tail):
+        return None
     between = pattern.sub(" ", words[first.end() : last.start()])
     if _stated(lead, last[0]) and _stated(f"{between} {tail}", "", OF_WHOM):
         if not lead and not _introduced(clause):
@@ -157,7 +158,7 @@ def _said(clause: _Clause, pattern: re.Pattern[str], values: Mapping[str, float]
 
 def _stated(words: str, choice: str, more: frozenset[str] = frozenset()) -> bool:
     """Whether the words around a choice are a known way to state an answer."""
-    if all(word in OF_AN_ANSWER or word in more for word in _WORD.findall(words.casefold().replace("’", "'"))):
+    if all(word in OF_AN_ANSWER or word in more for word in _WORD.findall(words.casefold())):
         return len(choice) != 1 or not words or STATES.search(words) is not None
     # "The risk of a readmission is high": other choices than yes and no are said of something.
     own = choice and len(choice) > 1 and choice.casefold() not in OPENS_AN_ANSWER
@@ -171,13 +172,14 @@ def _introduced(clause: _Clause) -> bool:
     return not clause.sentence or not NOT_STATED.search(clause.last.split()[-1])
 
 
-def _open(clause: _Clause) -> bool:
-    """Whether what is around a clause takes back what it says."""
+def _open(clause: _Clause, tail: str) -> bool:
+    """Whether what is around a choice takes back what it says."""
     if CONDITION.match(clause.sentence) or SORRY.search(clause.sentence):
         return True
-    behind = " ".join(clause.rest.split())
-    taken_back = (CONDITION,) if CONTRAST.search(clause.after) else (CONDITION, OFFERS, REFUSES)
-    return any(kind.match(behind) is not None for kind in taken_back)
+    if CONDITION.match(" ".join(clause.rest.split())):
+        return True
+    behind = " ".join(f"{tail}{clause.after}{clause.rest}".split())[:_BEHIND]
+    return OFFERS.match(behind) is not None or UNANSWERED.match(behind) is not None
 
 
 def _conclusion(clause: _Clause) -> str:
