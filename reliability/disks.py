@@ -39,7 +39,7 @@ def fail_writes(
     codes: Counter[str] = Counter()
     wrong: list[str] = []
     with scratch_folder() as place:
-        expected = left_alone(place)
+        expected = left_alone(place, batch=_BATCH)
         folder = make_project(place / "count", batch=_BATCH)
         start(folder, failure=Failure(10**9)).ended()
         total = writes_of(folder)

@@ -9,6 +9,7 @@ import atexit
 import ctypes
 import hashlib
 import importlib
+import json
 import os
 import random
 import shutil
@@ -24,6 +25,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 from unittest.mock import patch
+
+from palpate.errors import parse_json
 
 _MODEL = """
 import time
@@ -159,10 +162,31 @@ def writes_of(folder: Path) -> int:
 
 
 def digest(run: Path) -> dict[str, str]:
-    """What a run found; not its manifest and report, which have the time."""
-    kept = [file for kind in ("results", "predictions", "variants") for file in sorted((run / kind).rglob("*"))]
-    files = [file for file in [*kept, run / "scorecard.json"] if file.is_file()]
-    return {str(file.relative_to(run)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+    """All that a run has written, without its date and its random number; not what was set aside as damaged."""
+    files = [file for file in sorted(run.rglob("*")) if file.is_file() and ".damaged" not in file.name]
+    dates = _dates(run / "manifest.json")
+    return {str(file.relative_to(run)): hashlib.sha256(_stable(file, dates)).hexdigest() for file in files}
+
+
+def _stable(file: Path, dates: Sequence[str]) -> bytes:
+    """The bytes of a file; the manifest and the report without what no two runs share."""
+    if file.name == "manifest.json":
+        told = {name: value for name, value in parse_json(file.read_bytes()).items() if name not in ("id", "created")}
+        return json.dumps(told).encode()
+    if file.name == "report.html":
+        text = file.read_text(encoding="utf-8")
+        for date in dates:
+            text = text.replace(date, "DATE")
+        return text.encode()
+    return file.read_bytes()
+
+
+def _dates(manifest: Path) -> list[str]:
+    """When a run was begun, as its manifest and its report write it."""
+    if not manifest.is_file():
+        return []
+    created = str(parse_json(manifest.read_bytes())["created"])
+    return [created, f"{created[:10]} {created[11:16]} UTC"]
 
 
 def _know_scripts(made: str) -> None:
@@ -175,9 +199,9 @@ def _know_scripts(made: str) -> None:
         chart_scripts()
 
 
-def left_alone(place: Path, options: Sequence[str] = ()) -> dict[str, str]:
+def left_alone(place: Path, options: Sequence[str] = (), *, batch: int = 16) -> dict[str, str]:
     """What a run finds that nobody disturbs. What it has imported is imported here, so that later ones are quick."""
-    folder = make_project(place / ALONE)
+    folder = make_project(place / ALONE, batch=batch)
     if start(folder, options).ended() != 0:
         raise SystemExit((place / f"{ALONE}.said").read_text())
     for name in (place / f"{ALONE}.told").read_text().split()[1:]:
