@@ -1,8 +1,8 @@
 """Runs that are killed at random instants: what they leave is finished with `--resume`, to the same bytes.
 
 Some of the kills come at any instant of a run, the others within a stage that was drawn before, at an instant of the
-time that it takes when nobody disturbs it: short stages get theirs on a machine of any speed, and beside the minute that
-Ray needs to start. A run is resumed at once, while what the kill has left may still be ending.
+time that it takes when nobody disturbs it: short stages get theirs on a machine of any speed, and beside the minute
+that Ray needs to start. A run is resumed at once, while what the kill has left may still be ending.
 """
 
 from __future__ import annotations
