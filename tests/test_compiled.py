@@ -150,3 +150,9 @@ def test_without_a_folder_to_write_nothing_is_stored(tmp_path: Path, monkeypatch
     monkeypatch.setattr(compiled.StoredCode, "__init__", no_place)
     assert make(tmp_path, 1)(1) == 2
     assert code(tmp_path) == []
+
+
+def test_no_kernel_is_stored_as_numba_does_it() -> None:
+    source = Path(compiled.__file__).parent
+    own = [file for file in source.rglob("*.py") if "from numba import njit" in file.read_text(encoding="utf-8")]
+    assert own == []

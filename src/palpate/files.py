@@ -12,6 +12,7 @@ import errno
 import os
 import re
 import shutil
+import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -33,7 +34,9 @@ _KEYS = {"api", "access", "secret", "private", "signing", "subscription"}
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-_COMPUTED = re.compile("'*[\\s\\x00\u200b\ufeff]*[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
+_COMPUTED = frozenset("=+-@\t\r\n")
+_FILLERS = frozenset("\u115f\u1160\u3164\uffa0\u2800")
+"""Letters and signs without a stroke."""
 _SIGNED = re.compile(r"[+-]\d+(?:[.,]\d+)?(?:[eE][+-]?\d+)?%?")
 _SYSTEM_ERROR = re.compile(r"\(os error (\d+)\)|No space left on device")
 _SCRATCH = re.compile(r"\.(\d+)\..+")
@@ -396,5 +399,16 @@ def from_cell(text: str) -> str:
 
 
 def _formula(text: str) -> bool:
-    """Whether a spreadsheet would compute a text, apostrophes before it aside; a number may start with a sign."""
-    return _COMPUTED.match(text) is not None and _SIGNED.fullmatch(text.lstrip("'")) is None
+    """Whether a spreadsheet would compute a text, apostrophes before it aside; a number may start with a sign.
+
+    Some drop what nobody sees (marks of direction, joiners, controls), so the first character that is seen decides.
+    """
+    bare = text.lstrip("'")
+    for sign in bare:
+        if sign.isalnum() and sign not in _FILLERS:
+            return False
+        if unicodedata.normalize("NFKC", sign)[:1] in _COMPUTED:  # also a wide or a small equals sign
+            return _SIGNED.fullmatch(bare) is None
+        if unicodedata.category(sign)[0] not in "CMZ" and sign not in _FILLERS:
+            return False
+    return False

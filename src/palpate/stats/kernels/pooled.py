@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from palpate.compiled import njit
 from palpate.stats.kernels.walks import _over
 
 

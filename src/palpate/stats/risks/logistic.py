@@ -13,10 +13,10 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from palpate.compiled import njit
 from palpate.stats.inputs import Floats
 from palpate.stats.risks import unit_sums
 
