@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import errno
+import io
 import os
 import re
 import shutil
@@ -132,6 +133,26 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     """Write a whole file at once; see `replacing`. Text is written as UTF-8 without translating line ends."""
     with replacing(path) as scratch:
         scratch.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+
+
+class _NamedFile(io.FileIO):
+    """A file whose errors name it, as those of the system about a write do not."""
+
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self.name)) from None
+
+
+def open_named(path: Path) -> io.BufferedWriter:
+    """A new file for bytes; what goes wrong with it names it."""
+    return io.BufferedWriter(_NamedFile(path, "wb"))
+
+
+def open_named_text(path: Path) -> io.TextIOWrapper:
+    """A new file for text in UTF-8, whose line ends are written as they are; what goes wrong with it names it."""
+    return io.TextIOWrapper(open_named(path), "utf-8", newline="")
 
 
 def read_resource(package: str, name: str) -> Any:
