@@ -43,6 +43,7 @@ audits:
 """
 _SECONDS_TO_END = 1800
 ALONE = "alone"
+AUDIT = ("audit", "audit.yaml", "--out", "run", "--resume")
 MARK = "PALPATE_TRIAL"
 """A variable of the environment that the processes of a run have, with the number of the first."""
 
@@ -110,7 +111,9 @@ def make_project(folder: Path, *, batch: int = 16) -> Path:
     return folder
 
 
-def start(folder: Path, options: Sequence[str] = (), failure: Failure | None = None) -> Running:
+def start(
+    folder: Path, options: Sequence[str] = (), failure: Failure | None = None, *, command: Sequence[str] = AUDIT
+) -> Running:
     """Start the audit; what it prints is in `FOLDER.said`, what it has imported and written in `FOLDER.told`."""
     said = folder.with_name(f"{folder.name}.said")
     with warnings.catch_warnings():
@@ -119,7 +122,7 @@ def start(folder: Path, options: Sequence[str] = (), failure: Failure | None = N
     if not pid:
         code = 70
         try:
-            code = _run(folder, said, options, failure)
+            code = _run(folder, said, (*command, *options), failure)
         except BaseException:  # reported by the exit code: nothing of the parent may run here
             traceback.print_exc()
         finally:
@@ -127,14 +130,14 @@ def start(folder: Path, options: Sequence[str] = (), failure: Failure | None = N
     return Running(pid, said)
 
 
-def _run(folder: Path, said: Path, options: Sequence[str], failure: Failure | None) -> int:
+def _run(folder: Path, said: Path, words: Sequence[str], failure: Failure | None) -> int:
     os.setsid()
     os.environ[MARK] = str(os.getpid())
     os.chdir(folder)
     out = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(out, 1)
     os.dup2(out, 2)
-    sys.argv = ["palpate", "audit", "audit.yaml", "--out", "run", "--resume", *options]
+    sys.argv = ["palpate", *words]
     from palpate.cli import main
 
     library = ctypes.CDLL(None) if failure is not None else None
@@ -149,7 +152,8 @@ def _run(folder: Path, said: Path, options: Sequence[str], failure: Failure | No
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
-    scripts = sys.modules["palpate.report.html"].chart_scripts() if folder.name == ALONE and not code else [""]
+    page = sys.modules.get("palpate.report.html") if folder.name == ALONE and not code else None
+    scripts = page.chart_scripts() if page is not None else [""]
     folder.with_name(f"{folder.name}.scripts").write_text(scripts[0])
     writes = library.failing_count() if library is not None else 0
     folder.with_name(f"{folder.name}.told").write_text(" ".join([str(writes), *sorted(sys.modules)]))
@@ -202,13 +206,18 @@ def _know_scripts(made: str) -> None:
 def left_alone(place: Path, options: Sequence[str] = (), *, batch: int = 16) -> dict[str, str]:
     """What a run finds that nobody disturbs. What it has imported is imported here, so that later ones are quick."""
     folder = make_project(place / ALONE, batch=batch)
-    if start(folder, options).ended() != 0:
-        raise SystemExit((place / f"{ALONE}.said").read_text())
-    for name in (place / f"{ALONE}.told").read_text().split()[1:]:
-        if not name.startswith(("_", "scores")):
-            with suppress(Exception):
-                importlib.import_module(name)
+    end_alone(folder, start(folder, options))
     _know_scripts((place / f"{ALONE}.scripts").read_text())
     found = digest(folder / "run")
     shutil.rmtree(folder)
     return found
+
+
+def end_alone(folder: Path, running: Running) -> None:
+    """Wait for a command that must end well, and import what it has imported."""
+    if running.ended() != 0:
+        raise SystemExit(running.said.read_text())
+    for name in folder.with_name(f"{folder.name}.told").read_text().split()[1:]:
+        if not name.startswith(("_", "scores")):
+            with suppress(Exception):
+                importlib.import_module(name)
