@@ -31,6 +31,7 @@ _AT_ANY_INSTANT = {"local": 0.5, "workers": 0.5, "ray": 0.1}
 _SECONDS_FOR_ORPHANS = {"local": 20.0, "workers": 20.0, "ray": 180.0}
 """Ray's own agents (of its dashboard and environments) that lose their node while they start look for it again after 90
 seconds, and end then."""
+_RAY_GAVE_UP, _MOST_REFUSED = "can't start Ray on this machine", 20
 _MOST_PER_RUN = 12
 """A run that is killed again and again is left alone after so many: on a machine that got slower it would never end."""
 
@@ -49,6 +50,8 @@ class _Trial:
     ending: dict[int, float] = field(default_factory=dict)
     """Groups of processes that were killed, and until when they may end."""
     orphans: int = 0
+    refused: int = 0
+    """How often Ray itself gave up starting, which it does after 30 seconds on a machine that is too busy."""
 
     @property
     def seconds(self) -> float:
@@ -95,16 +98,20 @@ def kill_runs(n: int, *, way: str = "local", seed: int = 0, minutes: float = 600
             shutil.rmtree(folder)
         trial.settle(wait=True)
     counts = {"kills": trial.stages.total(), "runs": runs, "differences": differ, "orphans": trial.orphans}
+    counts |= {"ray_gave_up": trial.refused} if way == "ray" else {}
     stages = {"killed_while": dict(trial.stages), "of_these_beside_ray": dict(trial.beside_ray)}
     return {"way": way, **counts, "exit_codes": dict(codes), **stages}
 
 
 def _lengths(place: Path, options: tuple[str, ...]) -> dict[str, float]:
     """How long each stage of a run takes that is left alone."""
-    folder, began = make_project(place / "timed"), time.monotonic()
-    running, first = start(folder, options), {"starting": began}
-    while (code := running.wait(0.01)) is None:
-        first.setdefault(_stage(running), time.monotonic())
+    folder, code, tries = make_project(place / "timed"), 2, 0
+    while code == 2 and tries < _MOST_REFUSED:
+        first = {"starting": time.monotonic()}
+        running, tries = start(folder, options), tries + 1
+        while (ended := running.wait(0.01)) is None:
+            first.setdefault(_stage(running), time.monotonic())
+        code = ended
     if code != 0:
         raise SystemExit(running.said.read_text())
     shutil.rmtree(folder)
@@ -128,7 +135,14 @@ def _killed_until_it_ends(folder: Path, trial: _Trial, most: int) -> int:
                 trial.stages[_stage(running)] += 1
                 trial.beside_ray.update([_stage(running)] if beside_ray else [])
                 trial.ending[running.pid] = time.monotonic() + _SECONDS_FOR_ORPHANS[trial.way]
-        if code != -signal.SIGKILL:
+        if (
+            trial.way == "ray"
+            and code == 2
+            and _RAY_GAVE_UP in running.said.read_text()
+            and trial.refused < _MOST_REFUSED
+        ):
+            trial.refused += 1
+        elif code != -signal.SIGKILL:
             return code
 
 
