@@ -30,6 +30,7 @@ def _parser() -> argparse.ArgumentParser:
     failing = trials.add_parser("disks", help="a full disk or an error from each write on; needs a C compiler")
     failing.add_argument("--tries", type=int, default=None, help="of so many writes, spread over all")
     failing.add_argument("--part", type=_part, default=(1, 1), help="2/3: the second of three parts of them")
+    failing.add_argument("--cohort", help="of `palpate cohort KIND`, not of an audit", metavar="KIND=FOLDER")
     for trial in (fuzzing, killing, failing):
         trial.add_argument("--seed", type=int, default=0)
         trial.add_argument("--minutes", type=float, default=600.0, help="end after so many")
@@ -59,9 +60,14 @@ def _tried(chosen: argparse.Namespace) -> tuple[dict[str, Any], bool]:
         found = kill_runs(chosen.kills, way=chosen.way, seed=chosen.seed, minutes=chosen.minutes)
         return found, bool(found["differences"] or found["orphans"])
     if chosen.trial == "disks":
-        from reliability.disks import fail_writes
+        from reliability.disks import fail_cohorts, fail_writes
 
-        found = fail_writes(chosen.tries, seed=chosen.seed, minutes=chosen.minutes, part=chosen.part)
+        how = {"seed": chosen.seed, "minutes": chosen.minutes, "part": chosen.part}
+        if chosen.cohort is not None:
+            kind, _, source = chosen.cohort.partition("=")
+            found = fail_cohorts(kind, Path(source), chosen.tries, **how)
+        else:
+            found = fail_writes(chosen.tries, **how)
         return found, bool(found["wrong"])
     if chosen.trial == "soak":
         from reliability.soak import soak

@@ -1,6 +1,8 @@
 /* Fails whatever needs room below a folder, as a full or broken disk does, from the n-th call on, or the one after n
-   others alone: writes (also those of C streams when they are flushed or closed), syncs, files and folders that are
-   made, renamed, truncated or allocated. LD_PRELOAD it; `failing_arm` starts to count. */
+   others alone: writes (also those of C streams when they are flushed or closed, and copies within the system), syncs,
+   files and folders that are made, linked, renamed, truncated or allocated, and files that are mapped to be written.
+   LD_PRELOAD it; `failing_arm` starts to count. A mapped page that finds no room ends a process by a signal, which is
+   not tried. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -8,7 +10,10 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -182,3 +187,108 @@ int posix_fallocate64(int fd, off_t from, off_t size) {
 }
 
 int posix_fallocate(int fd, off_t from, off_t size) { return posix_fallocate64(fd, from, size); }
+
+int fallocate64(int fd, int mode, off_t from, off_t size) {
+  REAL(int, "fallocate64", int, int, off_t, off_t);
+  return fails(fd) ? -1 : real(fd, mode, from, size);
+}
+
+int fallocate(int fd, int mode, off_t from, off_t size) { return fallocate64(fd, mode, from, size); }
+
+int truncate64(const char *path, off_t size) {
+  REAL(int, "truncate64", const char *, off_t);
+  return fails_path(AT_FDCWD, path) ? -1 : real(path, size);
+}
+
+int truncate(const char *path, off_t size) { return truncate64(path, size); }
+
+ssize_t pwritev64(int fd, const struct iovec *parts, int n, off_t at) {
+  REAL(ssize_t, "pwritev64", int, const struct iovec *, int, off_t);
+  return fails(fd) ? -1 : real(fd, parts, n, at);
+}
+
+ssize_t pwritev(int fd, const struct iovec *parts, int n, off_t at) { return pwritev64(fd, parts, n, at); }
+
+ssize_t pwritev64v2(int fd, const struct iovec *parts, int n, off_t at, int flags) {
+  REAL(ssize_t, "pwritev64v2", int, const struct iovec *, int, off_t, int);
+  return fails(fd) ? -1 : real(fd, parts, n, at, flags);
+}
+
+ssize_t pwritev2(int fd, const struct iovec *parts, int n, off_t at, int flags) {
+  return pwritev64v2(fd, parts, n, at, flags);
+}
+
+ssize_t copy_file_range(int from, off64_t *at, int to, off64_t *there, size_t n, unsigned flags) {
+  REAL(ssize_t, "copy_file_range", int, off64_t *, int, off64_t *, size_t, unsigned);
+  return fails(to) ? -1 : real(from, at, to, there, n, flags);
+}
+
+ssize_t sendfile64(int to, int from, off64_t *at, size_t n) {
+  REAL(ssize_t, "sendfile64", int, int, off64_t *, size_t);
+  return fails(to) ? -1 : real(to, from, at, n);
+}
+
+ssize_t sendfile(int to, int from, off_t *at, size_t n) { return sendfile64(to, from, at, n); }
+
+ssize_t splice(int from, off64_t *at, int to, off64_t *there, size_t n, unsigned flags) {
+  REAL(ssize_t, "splice", int, off64_t *, int, off64_t *, size_t, unsigned);
+  return fails(to) ? -1 : real(from, at, to, there, n, flags);
+}
+
+int renameat(int from_at, const char *from, int to_at, const char *to) {
+  REAL(int, "renameat", int, const char *, int, const char *);
+  return fails_path(to_at, to) ? -1 : real(from_at, from, to_at, to);
+}
+
+int renameat2(int from_at, const char *from, int to_at, const char *to, unsigned flags) {
+  REAL(int, "renameat2", int, const char *, int, const char *, unsigned);
+  return fails_path(to_at, to) ? -1 : real(from_at, from, to_at, to, flags);
+}
+
+int mkdirat(int at, const char *path, mode_t mode) {
+  REAL(int, "mkdirat", int, const char *, mode_t);
+  struct stat found;
+  return armed && fstatat(at, path, &found, 0) != 0 && fails_path(at, path) ? -1 : real(at, path, mode);
+}
+
+int link(const char *from, const char *to) {
+  REAL(int, "link", const char *, const char *);
+  return fails_path(AT_FDCWD, to) ? -1 : real(from, to);
+}
+
+int linkat(int from_at, const char *from, int to_at, const char *to, int flags) {
+  REAL(int, "linkat", int, const char *, int, const char *, int);
+  return fails_path(to_at, to) ? -1 : real(from_at, from, to_at, to, flags);
+}
+
+int symlink(const char *from, const char *to) {
+  REAL(int, "symlink", const char *, const char *);
+  return fails_path(AT_FDCWD, to) ? -1 : real(from, to);
+}
+
+int symlinkat(const char *from, int at, const char *to) {
+  REAL(int, "symlinkat", const char *, int, const char *);
+  return fails_path(at, to) ? -1 : real(from, at, to);
+}
+
+int creat64(const char *path, mode_t mode) { return open64(path, O_CREAT | O_WRONLY | O_TRUNC, mode); }
+
+int creat(const char *path, mode_t mode) { return creat64(path, mode); }
+
+/* What `fopen` makes is made inside the system's library, past `open`. */
+FILE *fopen64(const char *path, const char *mode) {
+  REAL(FILE *, "fopen64", const char *, const char *);
+  return makes(AT_FDCWD, path, strpbrk(mode, "wa") ? O_CREAT : 0) ? NULL : real(path, mode);
+}
+
+FILE *fopen(const char *path, const char *mode) { return fopen64(path, mode); }
+
+/* The system itself: `dlsym` may map memory. */
+void *mmap64(void *where, size_t n, int may, int flags, int fd, off_t at) {
+  if (armed && fd >= 0 && (may & PROT_WRITE) && (flags & MAP_SHARED) && fails(fd)) return MAP_FAILED;
+  return (void *)syscall(SYS_mmap, where, n, may, flags, fd, at);
+}
+
+void *mmap(void *where, size_t n, int may, int flags, int fd, off_t at) {
+  return mmap64(where, n, may, flags, fd, at);
+}

@@ -9,6 +9,7 @@ import atexit
 import ctypes
 import hashlib
 import importlib
+import json
 import os
 import random
 import shutil
@@ -25,6 +26,8 @@ from pathlib import Path
 from typing import NamedTuple
 from unittest.mock import patch
 
+from palpate.errors import parse_json
+
 _MODEL = """
 import time
 def f(texts):
@@ -40,6 +43,7 @@ audits:
 """
 _SECONDS_TO_END = 1800
 ALONE = "alone"
+AUDIT = ("audit", "audit.yaml", "--out", "run", "--resume")
 MARK = "PALPATE_TRIAL"
 """A variable of the environment that the processes of a run have, with the number of the first."""
 
@@ -107,7 +111,9 @@ def make_project(folder: Path, *, batch: int = 16) -> Path:
     return folder
 
 
-def start(folder: Path, options: Sequence[str] = (), failure: Failure | None = None) -> Running:
+def start(
+    folder: Path, options: Sequence[str] = (), failure: Failure | None = None, *, command: Sequence[str] = AUDIT
+) -> Running:
     """Start the audit; what it prints is in `FOLDER.said`, what it has imported and written in `FOLDER.told`."""
     said = folder.with_name(f"{folder.name}.said")
     with warnings.catch_warnings():
@@ -116,7 +122,7 @@ def start(folder: Path, options: Sequence[str] = (), failure: Failure | None = N
     if not pid:
         code = 70
         try:
-            code = _run(folder, said, options, failure)
+            code = _run(folder, said, (*command, *options), failure)
         except BaseException:  # reported by the exit code: nothing of the parent may run here
             traceback.print_exc()
         finally:
@@ -124,14 +130,14 @@ def start(folder: Path, options: Sequence[str] = (), failure: Failure | None = N
     return Running(pid, said)
 
 
-def _run(folder: Path, said: Path, options: Sequence[str], failure: Failure | None) -> int:
+def _run(folder: Path, said: Path, words: Sequence[str], failure: Failure | None) -> int:
     os.setsid()
     os.environ[MARK] = str(os.getpid())
     os.chdir(folder)
     out = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(out, 1)
     os.dup2(out, 2)
-    sys.argv = ["palpate", "audit", "audit.yaml", "--out", "run", "--resume", *options]
+    sys.argv = ["palpate", *words]
     from palpate.cli import main
 
     library = ctypes.CDLL(None) if failure is not None else None
@@ -146,7 +152,8 @@ def _run(folder: Path, said: Path, options: Sequence[str], failure: Failure | No
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
-    scripts = sys.modules["palpate.report.html"].chart_scripts() if folder.name == ALONE and not code else [""]
+    page = sys.modules.get("palpate.report.html") if folder.name == ALONE and not code else None
+    scripts = page.chart_scripts() if page is not None else [""]
     folder.with_name(f"{folder.name}.scripts").write_text(scripts[0])
     writes = library.failing_count() if library is not None else 0
     folder.with_name(f"{folder.name}.told").write_text(" ".join([str(writes), *sorted(sys.modules)]))
@@ -159,10 +166,31 @@ def writes_of(folder: Path) -> int:
 
 
 def digest(run: Path) -> dict[str, str]:
-    """What a run found; not its manifest and report, which have the time."""
-    kept = [file for kind in ("results", "predictions", "variants") for file in sorted((run / kind).rglob("*"))]
-    files = [file for file in [*kept, run / "scorecard.json"] if file.is_file()]
-    return {str(file.relative_to(run)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+    """All that a run has written, without its date and its random number; not what was set aside as damaged."""
+    files = [file for file in sorted(run.rglob("*")) if file.is_file() and ".damaged" not in file.name]
+    dates = _dates(run / "manifest.json")
+    return {str(file.relative_to(run)): hashlib.sha256(_stable(file, dates)).hexdigest() for file in files}
+
+
+def _stable(file: Path, dates: Sequence[str]) -> bytes:
+    """The bytes of a file; the manifest and the report without what no two runs share."""
+    if file.name == "manifest.json":
+        told = {name: value for name, value in parse_json(file.read_bytes()).items() if name not in ("id", "created")}
+        return json.dumps(told).encode()
+    if file.name == "report.html":
+        text = file.read_text(encoding="utf-8")
+        for date in dates:
+            text = text.replace(date, "DATE")
+        return text.encode()
+    return file.read_bytes()
+
+
+def _dates(manifest: Path) -> list[str]:
+    """When a run was begun, as its manifest and its report write it."""
+    if not manifest.is_file():
+        return []
+    created = str(parse_json(manifest.read_bytes())["created"])
+    return [created, f"{created[:10]} {created[11:16]} UTC"]
 
 
 def _know_scripts(made: str) -> None:
@@ -175,16 +203,21 @@ def _know_scripts(made: str) -> None:
         chart_scripts()
 
 
-def left_alone(place: Path, options: Sequence[str] = ()) -> dict[str, str]:
+def left_alone(place: Path, options: Sequence[str] = (), *, batch: int = 16) -> dict[str, str]:
     """What a run finds that nobody disturbs. What it has imported is imported here, so that later ones are quick."""
-    folder = make_project(place / ALONE)
-    if start(folder, options).ended() != 0:
-        raise SystemExit((place / f"{ALONE}.said").read_text())
-    for name in (place / f"{ALONE}.told").read_text().split()[1:]:
-        if not name.startswith(("_", "scores")):
-            with suppress(Exception):
-                importlib.import_module(name)
+    folder = make_project(place / ALONE, batch=batch)
+    end_alone(folder, start(folder, options))
     _know_scripts((place / f"{ALONE}.scripts").read_text())
     found = digest(folder / "run")
     shutil.rmtree(folder)
     return found
+
+
+def end_alone(folder: Path, running: Running) -> None:
+    """Wait for a command that must end well, and import what it has imported."""
+    if running.ended() != 0:
+        raise SystemExit(running.said.read_text())
+    for name in folder.with_name(f"{folder.name}.told").read_text().split()[1:]:
+        if not name.startswith(("_", "scores")):
+            with suppress(Exception):
+                importlib.import_module(name)

@@ -34,6 +34,18 @@ def test_a_formula_is_shown(text: str) -> None:
     assert from_cell(cell) == text
 
 
+UNSEEN = "\u202e\u2060\u200e\u00ad\ufeff\u200b\u200d\x1b\x00\u180e\u034f\ufe0f\u3164\u2800\U000e0041\u2066"
+
+
+@pytest.mark.parametrize("unseen", list(UNSEEN))
+@pytest.mark.parametrize("formula", ["=1+1", "@SUM(1)", "+cmd", "\ufe66cmd"])
+def test_a_formula_behind_what_nobody_sees_is_shown(unseen: str, formula: str) -> None:
+    for text in (f"{unseen}{formula}", f" {unseen}{unseen}{formula}", f"'{unseen}{formula}"):
+        assert as_cell(text) == f"'{text}"
+        assert from_cell(f"'{text}") == text
+    assert as_cell(f"{unseen}fever = 39") == f"{unseen}fever = 39"
+
+
 @given(st.text(alphabet=st.sampled_from("'=+-@\t\r\n＝a1. "), max_size=6) | st.text(max_size=6))
 def test_every_cell_comes_back(text: str) -> None:
     cell = as_cell(text)

@@ -17,10 +17,13 @@ from __future__ import annotations
 
 import difflib
 import json
+import linecache
 import re
+import sys
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
+from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -48,6 +51,8 @@ def _rebuilt(kind: type[PalpateError], arguments: tuple[object, ...], fields: di
     return error
 
 
+_SAFE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,59}")
+"""What a class or a function of somebody's code may be called in a message."""
 _OPTION = re.compile(r"`(\w+): ?([^`{}\[\]]*)`")
 """An option as a configuration has it."""
 
@@ -178,13 +183,42 @@ def traceback_of(error: BaseException, *, with_notes: bool = False) -> str:
         return "".join(traceback.format_exception(error)) + "".join(f"\n{text}" for text in full)
     parts = []
     for each in _chain(error):
-        frames = "".join(traceback.format_tb(each.__traceback__))
-        kind = type(each)
-        name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+        frames = "".join(_frame(*at) for at in traceback.walk_tb(each.__traceback__))
+        name = kind_of(each, with_module=True)
         own = isinstance(each, PalpateError | Elsewhere)
         said = f"{name}: {each}" if own else f"{name} (what it says is hidden)"
         parts.append(f"Traceback (most recent call last):\n{frames}{said}\n")
     return "\nwhich led to:\n\n".join(parts)
+
+
+def _frame(frame: FrameType, line: int) -> str:
+    """A line of code that a file has; code may name itself, and the file that it claims to be from, after a note."""
+    code = frame.f_code
+    name = code.co_name if _SAFE_NAME.fullmatch(code.co_name.strip("<>")) else "code of its own"
+    if not Path(code.co_filename).is_file():
+        return f"  in {name}\n"
+    shown = linecache.getline(code.co_filename, line).strip()
+    return f'  File "{code.co_filename}", line {line}, in {name}\n' + (f"    {shown}\n" if shown else "")
+
+
+def kind_of(error: BaseException, *, with_module: bool = False) -> str:
+    """The name of an error's class, or of the first above it that a module defines.
+
+    A class that was made on the way may be named after a note.
+
+    >>> kind_of(ValueError()), kind_of(type("Mr. Lee", (KeyError,), {})()), kind_of(type("Lee", (Exception,), {})())
+    ('ValueError', 'KeyError', 'an error of its own')
+    """
+    for kind in type.__dict__["__mro__"].__get__(type(error)):
+        module, name = (type.__dict__[each].__get__(kind) for each in ("__module__", "__qualname__"))
+        found: Any = sys.modules.get(module) if isinstance(module, str) else None
+        for part in str(name).split("."):
+            found = vars(found).get(part) if isinstance(found, ModuleType | type) else None
+        if found is kind and _SAFE_NAME.fullmatch(name):
+            if kind in (Exception, BaseException) and kind is not type(error):
+                break
+            return f"{module}.{name}" if with_module and module != "builtins" else str(name).rpartition(".")[2]
+    return "an error of its own"
 
 
 def kind_and_line(error: BaseException, folder: Path) -> str:
@@ -192,8 +226,9 @@ def kind_and_line(error: BaseException, folder: Path) -> str:
     frames = [(each.filename, each.lineno) for each in traceback.extract_tb(error.__traceback__)]
     if isinstance(error, SyntaxError):
         frames.append((error.filename or "", error.lineno))
-    ours = [(Path(file).name, line) for file, line in frames if Path(file).parent == folder.absolute()]
-    return f"{type(error).__name__} ({ours[-1][0]}, line {ours[-1][1]})" if ours else type(error).__name__
+    files = ((Path(file), line) for file, line in frames)
+    ours = [(file.name, line) for file, line in files if file.parent == folder.absolute() and file.is_file()]
+    return f"{kind_of(error)} ({ours[-1][0]}, line {ours[-1][1]})" if ours else kind_of(error)
 
 
 def _chain(error: BaseException) -> list[BaseException]:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import difflib
 import errno
+import io
 import os
 import re
 import shutil
+import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -33,7 +35,9 @@ _KEYS = {"api", "access", "secret", "private", "signing", "subscription"}
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-_COMPUTED = re.compile("'*[\\s\\x00\u200b\ufeff]*[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
+_COMPUTED = frozenset("=+-@\t\r\n")
+_FILLERS = frozenset("\u115f\u1160\u3164\uffa0\u2800")
+"""Letters and signs without a stroke."""
 _SIGNED = re.compile(r"[+-]\d+(?:[.,]\d+)?(?:[eE][+-]?\d+)?%?")
 _SYSTEM_ERROR = re.compile(r"\(os error (\d+)\)|No space left on device")
 _SCRATCH = re.compile(r"\.(\d+)\..+")
@@ -129,6 +133,26 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     """Write a whole file at once; see `replacing`. Text is written as UTF-8 without translating line ends."""
     with replacing(path) as scratch:
         scratch.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+
+
+class _NamedFile(io.FileIO):
+    """A file whose errors name it, as those of the system about a write do not."""
+
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self.name)) from None
+
+
+def open_named(path: Path) -> io.BufferedWriter:
+    """A new file for bytes; what goes wrong with it names it."""
+    return io.BufferedWriter(_NamedFile(path, "wb"))
+
+
+def open_named_text(path: Path) -> io.TextIOWrapper:
+    """A new file for text in UTF-8, whose line ends are written as they are; what goes wrong with it names it."""
+    return io.TextIOWrapper(open_named(path), "utf-8", newline="")
 
 
 def read_resource(package: str, name: str) -> Any:
@@ -396,5 +420,16 @@ def from_cell(text: str) -> str:
 
 
 def _formula(text: str) -> bool:
-    """Whether a spreadsheet would compute a text, apostrophes before it aside; a number may start with a sign."""
-    return _COMPUTED.match(text) is not None and _SIGNED.fullmatch(text.lstrip("'")) is None
+    """Whether a spreadsheet would compute a text, apostrophes before it aside; a number may start with a sign.
+
+    Some drop what nobody sees (marks of direction, joiners, controls), so the first character that is seen decides.
+    """
+    bare = text.lstrip("'")
+    for sign in bare:
+        if sign.isalnum() and sign not in _FILLERS:
+            return False
+        if unicodedata.normalize("NFKC", sign)[:1] in _COMPUTED:  # also a wide or a small equals sign
+            return _SIGNED.fullmatch(bare) is None
+        if unicodedata.category(sign)[0] not in "CMZ" and sign not in _FILLERS:
+            return False
+    return False

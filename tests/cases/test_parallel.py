@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 
 import pytest
 
@@ -26,6 +27,15 @@ def dies_elsewhere(parent: int, k: int) -> int:
     return -k
 
 
+def one_dies_elsewhere(parent: int, how: str, k: int) -> int:
+    if os.getpid() != parent and k == 0:
+        if how == "dies":
+            os._exit(1)
+        raise ValueError("only here")
+    time.sleep(0.05)
+    return os.getpid()
+
+
 def always_fails(k: int) -> int:
     raise ValueError(f"part {k}")
 
@@ -46,6 +56,15 @@ def test_what_fails_elsewhere_is_done_here() -> None:
     for function in (fails_elsewhere, dies_elsewhere):
         parts = [(os.getpid(), k) for k in range(5)]
         assert list(each_part(function, parts, n_processes=2)) == [0, -1, -2, -3, -4]
+
+
+@pytest.mark.parametrize("how", ["dies", "fails"])
+def test_only_the_part_of_a_process_that_died_is_done_here(how: str) -> None:
+    parts = [(os.getpid(), how, k) for k in range(12)]
+    found = list(each_part(one_dies_elsewhere, parts, n_processes=2))
+    assert found[0] == os.getpid()
+    assert os.getpid() not in found[1:]
+    assert how != "dies" or len(set(found[1:])) == 1
 
 
 def test_an_error_is_that_of_the_function() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import time
 from pathlib import Path
 
 import numpy as np
@@ -85,6 +87,24 @@ def test_merging_keeps_what_is_known(cache: Path, tmp_path: Path) -> None:
     assert p[39].tolist() == [0.5, 0.5]
 
 
+@pytest.mark.parametrize("left", [0.9, 0.5, 0.05])
+@pytest.mark.parametrize("rest", ["nothing", "zeros"])
+def test_half_a_file_is_refused_at_once(left: float, rest: str, tmp_path: Path) -> None:
+    cache = tmp_path / "half.sqlite"
+    scores = ScoreCache(cache)
+    for k in range(20):
+        scores.put("large", keys(2_000, 2_000 * k), np.full((2_000, 2), 0.5))
+    scores.close()
+    size, kept = cache.stat().st_size, int(left * cache.stat().st_size)
+    os.truncate(cache, kept)
+    if rest == "zeros":
+        os.truncate(cache, size)
+    began = time.process_time()
+    with pytest.raises(InputError, match="malformed"):
+        check_cache(cache)
+    assert time.process_time() - began < 2
+
+
 def test_no_cache(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no cache of scores"):
         read_models(tmp_path / "none.sqlite")
@@ -101,5 +121,8 @@ def test_the_commands(
     assert "sound" in palpate("cache", "check", "--file", cache).out
     assert palpate("cache", "prune", "--file", cache).code == 2
     assert palpate("cache", "prune", "--file", cache, "--to", "many").code == 2
+    kept = palpate("cache", "prune", "--file", cache, "--to", "2KB").out
+    assert "0 models were removed; 2 are left, with 1.28 KB of keys and scores, which is what --to counts" in kept
+    assert f"{cache} has" in kept.replace("\n", "")
     assert "1 models were removed" in palpate("cache", "prune", "--file", cache, "--unused", 30).out
     assert "30 scores were added" in palpate("cache", "merge", cache, "--file", tmp_path / "fresh.sqlite").out

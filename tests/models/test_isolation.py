@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from palpate.cases.edits import Inputs
-from palpate.errors import ConfigError, ModelDied, ModelError
+from palpate.errors import ConfigError, ModelDied, ModelError, traceback_of
 from palpate.models import ModelSpec, load_here, load_model
 from palpate.models.isolation import IsolatedModel, exits_are_errors
 from palpate.run.execute.local import Call, ask_here, checked
@@ -45,6 +45,34 @@ def raises(texts):
     if "fever" in texts:
         raise RuntimeError(f"secret note: {texts[0]}")
     return [0.5] * len(texts)
+
+def names(texts):
+    raise type(f"patient {texts[0].upper()} was ill", (Exception,), {})
+
+def names_as_a_word(texts):
+    raise type(texts[0].upper(), (Exception,), {"__module__": "builtins"})
+
+class Odd(type):
+    __name__ = property(lambda kind: "fever of a patient".upper())
+
+class Crooked(Exception, metaclass=Odd):
+    pass
+
+def names_by_its_class(texts):
+    raise Crooked
+
+class Honest(Exception):
+    pass
+
+def calls_a_function_of_that_name(texts):
+    code = compile("def f(): raise LookupError", f"{texts[0].upper()}.py", "exec")
+    made = {}
+    exec(code, made)
+    made["f"].__code__ = made["f"].__code__.replace(co_name=f"a {texts[0].upper()}", co_qualname=texts[0].upper())
+    made["f"]()
+
+def is_honest(texts):
+    raise Honest(texts[0])
 
 def vanishes(texts):
     if "fever" in texts:
@@ -165,6 +193,29 @@ def test_an_exception_is_named_without_its_text(tmp_path: Path) -> None:
         checked("odd", model, INPUTS)
     assert "secret" not in str(caught.value)
     assert model.predict(Inputs.from_texts(["well"])).item() == 0.5, "the process lives on"
+    model.close()
+
+
+@pytest.mark.parametrize("isolate", [None, False])
+@pytest.mark.parametrize(
+    ("function", "named"),
+    [
+        ("names", "an error of its own"),
+        ("names_as_a_word", "an error of its own"),
+        ("names_by_its_class", "Crooked"),
+        ("calls_a_function_of_that_name", "LookupError"),
+        ("is_honest", "Honest"),
+    ],
+)
+def test_the_name_of_an_exception_carries_no_note(
+    function: str, named: str, isolate: bool | None, tmp_path: Path
+) -> None:
+    model = load_model(spec(tmp_path, function, isolate))
+    with pytest.raises(ModelError, match=f"case 'c1': {named} while scoring") as caught:
+        checked("odd", model, INPUTS)
+    told = str(caught.value) + traceback_of(caught.value)
+    assert named in told
+    assert "FEVER" not in told
     model.close()
 
 

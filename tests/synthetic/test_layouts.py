@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from contextlib import ExitStack
 from pathlib import Path
+from typing import IO
 
+import numpy as np
 import polars as pl
 import pytest
 
-from palpate.synthetic.layouts import schemas
+from palpate import synthetic
+from palpate.files import open_named_text
+from palpate.synthetic.layouts import open_gzip, schemas
+from palpate.synthetic.patients.images import save
 from tests.synthetic.conftest import read
 
 # Written down here again, from the published documentation, so that a slip in schemas.yaml shows.
@@ -205,3 +213,43 @@ def test_ratings(small: Path) -> None:
     assert set(table["word"]) == set(truth["words"]["effects"])
     spurious = table.filter(pl.col("word") == truth["spurious_word"]["word"]).drop("word").to_numpy()
     assert spurious.mean() < 2
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no disk that is always full")
+def test_a_full_disk_names_the_file() -> None:
+    full = Path("/dev/full")
+
+    def many(file: IO[str]) -> None:
+        with file:
+            file.writelines(f"{k}\n" for k in range(10**6))
+
+    def gzipped() -> None:
+        with ExitStack() as stack:
+            many(open_gzip(full, stack))
+
+    def pictured() -> None:
+        save(np.zeros((64, 64), np.uint8), full)
+
+    for write in (lambda: many(open_named_text(full)), gzipped, pictured):
+        with pytest.raises(OSError, match="/dev/full") as caught:
+            write()
+        assert caught.value.filename == "/dev/full"
+
+
+def test_the_second_process_says_which_file_it_was() -> None:
+    said = "import sys; sys.stdout.write('..[28, \"notes.csv.gz\"]'); sys.exit(1)"
+    worker = subprocess.Popen([sys.executable, "-c", said], stdout=subprocess.PIPE)
+    with worker, pytest.raises(OSError, match=r"No space left on device: 'notes.csv.gz'"):
+        synthetic._follow(worker, synthetic._Count(None, 4), 4)
+
+
+def test_the_second_process_tells_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device", "notes.csv.gz")
+
+    monkeypatch.setattr(synthetic, "write_iv", full)
+    with pytest.raises(SystemExit):
+        synthetic.mimic_iv_worker(json.dumps({"out": str(tmp_path), "plants": {}, "n_patients": 1}))
+    assert json.loads(capsys.readouterr().out) == [28, "notes.csv.gz"]

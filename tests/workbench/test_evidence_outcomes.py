@@ -421,3 +421,18 @@ def test_the_page_says_that_codes_differ(served: Served, tmp_path: Path) -> None
         page = ann.get(f"/evidence/{number}").text
         assert ("for different codes" in page) is differ
         assert ('class="span-differ here"' in page) is differ
+
+
+class Forgetful(dict[Any, Any]):
+    """What another thread empties at once, as it does when a set is deleted."""
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        pass
+
+
+def test_a_set_may_be_deleted_while_its_notes_are_listed(served: Served, tmp_path: Path) -> None:
+    boss, _, _ = members(served)
+    number, place = with_bare_note(served, boss, tmp_path)
+    store = served.bench.store
+    store.known = Forgetful()
+    assert [note.place for note in decisions.unmarked_notes(store, number)] == [place]

@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -145,3 +146,15 @@ def test_a_damaged_run_of_the_workbench_stops_nothing(
 def changed_manifest(run: Path, **values: object) -> None:
     file = run / "manifest.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), **values}))
+
+
+def test_runs_may_arrive_while_they_are_listed(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shelf, later = RunShelf(served.options), iter(range(100))
+    get = shelf.get
+
+    def get_while_one_arrives(name: str) -> Any:
+        shelf._keep(tmp_path / f"later{next(later)}")  # as the thread does that waits for an audit
+        return get(name)
+
+    monkeypatch.setattr(shelf, "get", get_while_one_arrives)
+    assert len(shelf.all()[0]) == len(served.options.runs)

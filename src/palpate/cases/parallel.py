@@ -44,32 +44,49 @@ def each_part(
     if n <= 1:
         yield from (function(*part) for part in parts)
         return
-    idle: SimpleQueue[subprocess.Popen[bytes]] = SimpleQueue()
     with ExitStack() as stack, ThreadPoolExecutor(n) as pool:
-        for _ in range(n):
-            idle.put(stack.enter_context(_started()))
-
-        def work(message: bytes) -> Any:
-            process = idle.get()
-            try:
-                return _asked(process, message)
-            except (OSError, EOFError, pickle.PickleError, AttributeError, TypeError):
-                process.kill()
-                return _NOT_DONE
-            finally:
-                idle.put(process)
-
-        waiting = [pool.submit(work, _message(function, part)) for part in parts[: _AHEAD * n]]
+        team = _Team([stack.enter_context(_started()) for _ in range(n)])
+        waiting = [pool.submit(team.answer, _message(function, part)) for part in parts[: _AHEAD * n]]
         try:
             for k, part in enumerate(parts):
-                found = waiting[k].result()
+                found = _opened(waiting[k].result())
                 if len(waiting) < len(parts):
-                    waiting.append(pool.submit(work, _message(function, parts[len(waiting)])))
+                    waiting.append(pool.submit(team.answer, _message(function, parts[len(waiting)])))
                 yield function(*part) if found is _NOT_DONE else found
         except BaseException:
             for future in waiting:
                 future.cancel()
             raise
+
+
+class _Team:
+    """The processes: each takes a part when it has done its last one; one that died takes none any more."""
+
+    def __init__(self, processes: Sequence[subprocess.Popen[bytes]]) -> None:
+        self._alive = set(processes)
+        self._idle: SimpleQueue[subprocess.Popen[bytes] | None] = SimpleQueue()
+        for process in processes:
+            self._idle.put(process)
+
+    def answer(self, message: bytes) -> bytes:
+        """What a process says to a message, in a thread of its own; nothing where it failed, or where all are dead."""
+        process = self._idle.get() if message else None
+        if process is None:
+            if message:
+                self._idle.put(None)  # for whoever else waits
+            return b""
+        try:
+            answer = _asked(process, message)
+        except BaseException as error:
+            process.kill()
+            self._alive.discard(process)
+            if not self._alive:
+                self._idle.put(None)
+            if isinstance(error, OSError | EOFError):
+                return b""
+            raise
+        self._idle.put(process)
+        return answer
 
 
 def serve() -> None:
@@ -115,14 +132,19 @@ def _message(function: Callable[..., Any], part: tuple[Any, ...]) -> bytes:
         return b""
 
 
-def _asked(process: subprocess.Popen[bytes], message: bytes) -> Any:
-    if not message or process.stdin is None or process.stdout is None:
+def _asked(process: subprocess.Popen[bytes], message: bytes) -> bytes:
+    if process.stdin is None or process.stdout is None:
         raise EOFError
     _send(process.stdin, message)
-    answer = _receive(process.stdout)
-    if not answer:
-        raise EOFError
-    return pickle.loads(answer)
+    return _receive(process.stdout)
+
+
+def _opened(answer: bytes) -> Any:
+    """What a process found, unpickled by the thread that asked for it."""
+    try:
+        return pickle.loads(answer) if answer else _NOT_DONE
+    except Exception:  # whatever the classes of a result raise: the part is done here, where nothing is unpickled
+        return _NOT_DONE
 
 
 def _send(stream: IO[bytes], message: bytes) -> None:

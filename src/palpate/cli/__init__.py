@@ -19,7 +19,7 @@ from rich.markup import escape
 
 from palpate.cli import audits, build, cache, cards, codes, evidence, exports, serve, start, suites, words
 from palpate.cli.app import app, err
-from palpate.errors import PalpateError, traceback_of
+from palpate.errors import PalpateError, kind_of, traceback_of
 from palpate.files import make_private
 
 __all__ = ["app", "main"]
@@ -100,12 +100,15 @@ def main() -> None:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         what = "the disk is full; free some space and run the command again" if full else error.strerror
         again = " with --resume: what was scored is kept" if full and _audits(sys.argv) else ""
-        _end(error, f"{error.filename or 'a file'}: {what or type(error).__name__}{again}.", 2)
+        _end(error, f"{error.filename or 'a file'}: {what or kind_of(error)}{again}.", 2)
     except MemoryError as error:
         _end(error, "there is not enough memory for this; take fewer cases, labels or replicates.", 2)
     except Exception as error:
-        name = type(error).__name__
-        _end(error, f"internal error ({name}); run the command again with --debug and report the traceback.", 70)
+        _end(
+            error,
+            f"internal error ({kind_of(error)}); run the command again with --debug and report the traceback.",
+            70,
+        )
 
 
 def _audits(words: list[str]) -> bool:

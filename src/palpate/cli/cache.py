@@ -78,18 +78,27 @@ def prune(
     file: CacheFile = None,
     model: Annotated[str | None, typer.Option(help="Remove the model whose fingerprint starts so.")] = None,
     unused: Annotated[int | None, typer.Option(min=0, help="Remove models not used for so many days.")] = None,
-    to: Annotated[str | None, typer.Option(help="Remove the longest unused models down to a size: 2GB.")] = None,
+    to: Annotated[
+        str | None, typer.Option(help="Remove the longest unused models, until keys and scores of the rest have 2GB.")
+    ] = None,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
     """Remove models from the cache; give at least one of --model, --unused and --to."""
     from palpate.run.cache_care import prune as remove
+    from palpate.run.cache_care import read_models
 
     if model is None and unused is None and to is None:
         raise ConfigError("nothing to prune by", hint="give --model, --unused DAYS or --to SIZE")
     most = None if to is None else _bytes(to)
     for each in (gone := remove(_file(file), model=model, older_than=unused, most_bytes=most)):
         out.print(f"removed {escape(each.fingerprint)}: {each.n_scores:,} scores", soft_wrap=True)
-    out.print(f"{len(gone)} models were removed.")
+    left = read_models(_file(file))
+    out.print(
+        f"{len(gone)} models were removed; {len(left)} are left, with {_shown(sum(each.n_bytes for each in left))} of "
+        f"keys and scores, which is what --to counts; [bold]{escape(str(_file(file)))}[/bold] has "
+        f"{_shown(_file(file).stat().st_size)}.",
+        soft_wrap=True,
+    )
 
 
 @cache_app.command("merge")

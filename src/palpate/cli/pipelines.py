@@ -19,7 +19,7 @@ from rich.console import Console
 
 from palpate.cli.app import err, out
 from palpate.cli.progress import TerminalProgress
-from palpate.errors import ConfigError, InputError, ModelError
+from palpate.errors import ConfigError, InputError, ModelError, kind_of
 from palpate.files import make_folder, make_private_file
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
@@ -132,7 +132,7 @@ def _opened(log: Path | None) -> Iterator[TextIO | None]:
 
 def _described(error: BaseException) -> dict[str, Any]:
     """An error for the log: its sentence if it is one of palpate's, which quote no note; otherwise only its type."""
-    fields: dict[str, Any] = {"type": type(error).__name__, "exit_code": getattr(error, "exit_code", 70)}
+    fields: dict[str, Any] = {"type": kind_of(error), "exit_code": getattr(error, "exit_code", 70)}
     if isinstance(error, KeyboardInterrupt):
         fields["exit_code"] = 130
     if isinstance(error, InputError | ModelError):

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palpate.cases.edits import Inputs
-from palpate.errors import Elsewhere, ModelDied, ModelError, PalpateError, traceback_of
+from palpate.errors import Elsewhere, ModelDied, ModelError, PalpateError, kind_of, traceback_of
 from palpate.models.protocol import Model, ModelSpec, Probabilities
 from palpate.privacy import hides
 from palpate.results import Asked, Attributions
@@ -201,7 +201,7 @@ def _failure(error: BaseException, name: str, what: str) -> bytes:
 def failure(error: BaseException, name: str, doing: str, case: str | None = None) -> ModelError:
     """The sentence for an exception of the model's code, which names its type and never its text."""
     hint = "see the traceback with --debug; what was scored before is kept"
-    return ModelError(f"{type(error).__name__} while {doing}", model=name, case=case, hint=hint)
+    return ModelError(f"{kind_of(error)} while {doing}", model=name, case=case, hint=hint)
 
 
 def _take_channels() -> tuple[IO[bytes], IO[bytes]]:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from palpate.cases.edits import Inputs
-from palpate.errors import ConfigError, ModelError
+from palpate.errors import ConfigError, ModelError, kind_of
 from palpate.models.bagofwords import estimator_model
 from palpate.models.classes import ClassOptions, positive_of, unclear
 from palpate.models.options import parse_options
@@ -140,9 +140,7 @@ class TextFunctionModel(Model):
         try:
             answer = self._function(rows)
         except Exception as error:  # whose message may quote a note
-            raise ModelError(
-                f"the function failed ({type(error).__name__})", model=self._name, hint=self._asks
-            ) from error
+            raise ModelError(f"the function failed ({kind_of(error)})", model=self._name, hint=self._asks) from error
         return probabilities(answer, len(rows), self.labels, self._name)
 
 

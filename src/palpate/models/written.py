@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palpate.cases.edits import Inputs
-from palpate.errors import ConfigError, ModelError, closest, kind_and_line
+from palpate.errors import ConfigError, ModelError, closest, kind_and_line, kind_of
 from palpate.models.adapters.local_code import serving
 from palpate.models.classes import ClassOptions, positive_of, unclear
 from palpate.models.protocol import Model, Probabilities
@@ -80,7 +80,7 @@ def _made(kind: type, arguments: Mapping[str, Any], name: str, file: Any) -> Any
         if isinstance(error, TypeError) and _by_the_call(error):
             hint = f"`arguments` of the model are given to {name}(...)"
             raise ConfigError(f"'{name}' can't be made: {error}", file=file, hint=hint) from error
-        failed = kind_and_line(error, Path(file).parent) if file else type(error).__name__
+        failed = kind_and_line(error, Path(file).parent) if file else kind_of(error)
         hint = "see the traceback with --debug"
         raise ConfigError(f"making a '{name}' failed: {failed}", file=file, hint=hint) from error
 
@@ -212,7 +212,7 @@ class WrittenModel(Model):
             answer = self._made.predict(rows)
         except (TypeError, ValueError) as error:
             raise ModelError(
-                f"the function failed or did not return numbers ({type(error).__name__})", model=self._source
+                f"the function failed or did not return numbers ({kind_of(error)})", model=self._source
             ) from error
         return answers(answer, n, self.labels, self._source)
 

@@ -12,6 +12,7 @@ hospital with other patients, another style, and a spurious word that means noth
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -185,7 +186,11 @@ def mimic_iv_worker(job: str) -> None:
             sys.stdout.write(".")
             sys.stdout.flush()
 
-    write_iv(out, plants=plants, progress=count, **options)
+    try:
+        write_iv(out, plants=plants, progress=count, **options)
+    except OSError as error:  # told by the first process
+        sys.stdout.write(json.dumps([error.errno, error.filename or str(out)]))
+        sys.exit(1)
 
 
 @contextmanager
@@ -212,6 +217,9 @@ def _follow(worker: subprocess.Popen[bytes], count: _Count, n_patients: int) -> 
     """Count the worker's dots until it ends."""
     done, step = 0, _patients_per_dot(n_patients)
     while worker.stdout is not None and (dots := worker.stdout.read(1)):
+        if dots != b".":
+            number, file = json.loads(dots + worker.stdout.read())
+            raise OSError(number, os.strerror(number), file)
         done += len(dots) * step
         count.add(len(dots) * step)
     count.add(n_patients - done)

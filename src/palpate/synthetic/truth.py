@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from palpate.files import read_resource
+from palpate.files import open_named_text, read_resource
 from palpate.synthetic.calibrate import calibrate
 from palpate.synthetic.dice import Dice, stream
 from palpate.synthetic.layouts.ade import PREVALENCE
@@ -126,7 +126,7 @@ def write_ratings(path: Path, *, seed: int, site: Site) -> None:
     """One row per word, one column per rater, scores from 1 to 5."""
     dice = Dice(stream(seed, SITES[site], 4))
     noise = _table()["raters"]["noise"]
-    with path.open("w", encoding="utf-8", newline="") as file:
+    with open_named_text(path) as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["word", *RATERS])
         for word, mean in sorted(expected_ratings().items()):

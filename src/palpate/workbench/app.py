@@ -17,7 +17,7 @@ from starlette.routing import Match, Route
 from starlette.types import Scope
 
 from palpate.config import load_config
-from palpate.errors import PalpateError
+from palpate.errors import PalpateError, kind_of
 from palpate.files import make_folder
 from palpate.workbench import access, alterations, evidence, jobs, people, runs, whatif, words
 from palpate.workbench.guard import Guard
@@ -136,7 +136,7 @@ def _endpoint(bench: Bench, door: Door) -> Callable[[Request], Awaitable[Respons
             raise
         except Exception as error:
             # Its text may quote a note, and the server would print it: the log has its kind only.
-            bench.log.write("failed", why=type(error).__name__, door=door.path)
+            bench.log.write("failed", why=kind_of(error), door=door.path)
             return HTMLResponse(bench.render("refused.html.j2", why=bench.texts("refused.failed")), 500)
 
     return answer

@@ -18,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from palpate.errors import kind_of
 from palpate.workbench.people import Session, same_secret
 from palpate.workbench.sections import Bench, Door
 
@@ -98,7 +99,7 @@ class Guard:
             return await HTMLResponse(page, refused.status)(scope, receive, guarded)
         except Exception as error:
             # As for a door that fails: its text may quote what was sent.
-            self._bench.log.write("failed", why=type(error).__name__)
+            self._bench.log.write("failed", why=kind_of(error))
             page = self._bench.render("refused.html.j2", why=self._bench.texts("refused.failed"))
             return await HTMLResponse(page, 500)(scope, receive, guarded)
         await self._app(scope, receive, guarded)

@@ -118,7 +118,7 @@ class RunShelf:
     def all(self) -> tuple[list[ShelvedRun], list[DamagedRun]]:
         """The runs that can be read, newest first, and those that can't."""
         found, problems = [], list[DamagedRun]()
-        for name in self._paths:
+        for name in self.paths:  # a copy: the thread of an audit may add a run meanwhile
             try:
                 run = self.get(name)
             except (InputError, OSError) as error:

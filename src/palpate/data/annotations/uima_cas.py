@@ -39,8 +39,7 @@ def read_json(content: bytes, file: Path) -> Document:
     try:
         with _strictly():
             cas = cassis.load_cas_from_json(BytesIO(content))
-    except Exception:
-        # The parser names no errors of its own, and their messages may quote a note.
+    except Exception:  # the parser names no errors of its own, and what they say may quote a note
         hint = "export as UIMA CAS JSON, UIMA CAS XMI or WebAnno TSV v3.3"
         raise CohortError("the file is not UIMA CAS JSON", file=file, hint=hint) from None
     return _document(cas, file)._replace(raw=content)
@@ -53,8 +52,7 @@ def read_xmi(content: bytes, type_system: bytes | None, file: Path) -> Document:
         with _strictly():
             known = _types_of(content, cassis) if type_system is None else cassis.load_typesystem(BytesIO(type_system))
             cas = cassis.load_cas_from_xmi(BytesIO(content), typesystem=known)
-    except Exception:
-        # The parser names no errors of its own; whatever it meets, the file is not what it should be.
+    except Exception:  # the parser names no errors of its own: whatever it meets, the file is not what it should be
         hint = f"give the {TYPE_SYSTEM} that was exported with it, in the same folder or zip file"
         raise CohortError("the file is not UIMA CAS XMI, or not of this type system", file=file, hint=hint) from None
     return _document(cas, file)

@@ -42,7 +42,7 @@ def check_workbook(path: Path) -> None:
                         refuse_growth(path, packed, n)
                         extent.add(block)
     except (zipfile.BadZipFile, EOFError, OSError, RuntimeError, NotImplementedError, ValueError, zlib.error):
-        return
+        return  # what zipfile raises for a damaged, encrypted or oddly packed file: whoever reads it says what is wrong
 
 
 class _Extent:
@@ -82,8 +82,8 @@ def check_parquet(path: Path) -> None:
         about = _footer(path)
         groups = about.get(_GROUPS, ())
         size = max(sum(group.get(_BYTES, 0) for group in groups), int(about.get(_ROWS, 0)))
-    except (OSError, ValueError, IndexError, TypeError, AttributeError, UnicodeError):
-        return
+    except (OSError, ValueError, IndexError, TypeError, AttributeError):
+        return  # a damaged footer ends early or has values of another kind: whoever reads the file says what is wrong
     refuse_growth(path, path.stat().st_size, size)
 
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, cast, get_args
 
 from palpate.cases.edits import Edit
-from palpate.errors import ConfigError
+from palpate.errors import ConfigError, kind_of
 from palpate.files import YamlNode, read_yaml
 from palpate.perturb.robustness import BUILT_IN, Expectation, Form, Perturbation
 from palpate.perturb.robustness.reading import Rng, WrittenNote, like
@@ -129,9 +129,8 @@ def _calling(function: Callable[..., Any], name: str) -> Form:
         try:
             made = function(note.text, rng) if len(needed) > 1 else function(note.text)
         except Exception as error:
-            raise ConfigError(
-                f"perturbation '{name}': the function failed ({type(error).__name__}: {error})"
-            ) from error
+            problem = f"perturbation '{name}': the function failed ({kind_of(error)})"
+            raise ConfigError(problem, hint="see the traceback with --debug") from error
         edits = _as_edits(note.text, made, name)
         return edits or "the function changes nothing"
 

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palpate.cases.edits import Inputs, Ints
-from palpate.errors import ConfigError, MissingExtra, ModelDied, ModelError, PalpateError
+from palpate.errors import ConfigError, MissingExtra, ModelDied, ModelError, PalpateError, kind_of
 from palpate.models import Model, ModelSpec, load_here
 from palpate.results import Asked
 from palpate.run.execute import local
@@ -158,7 +158,7 @@ def _failed(ray: Any, error: Exception, name: str) -> PalpateError:
         return cause
     if _lost(ray, error):
         return ModelDied(local.died_again(local.MOST_DEATHS), model=name, hint="is there enough memory?")
-    return ModelError(f"the cluster failed ({type(cause).__name__})", model=name, hint="--resume goes on")
+    return ModelError(f"the cluster failed ({kind_of(cause)})", model=name, hint="--resume goes on")
 
 
 # --- the plan in shards, and what stays in the object store ---------------------------------------------------

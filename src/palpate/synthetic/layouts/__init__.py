@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, cast
 
-from palpate.files import read_resource
+from palpate.files import open_named, read_resource
 from palpate.synthetic.patients import Stay, SyntheticPatient
 from palpate.synthetic.patients.conditions import condition_names
 
@@ -38,7 +38,7 @@ def schemas() -> Mapping[str, Mapping[str, str]]:
 def open_gzip(path: Path, stack: ExitStack) -> TextIOWrapper:
     """A gzip file for text, without a name or a time stamp inside."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    raw = stack.enter_context(path.open("wb"))
+    raw = stack.enter_context(open_named(path))
     zipped = stack.enter_context(gzip.GzipFile(filename="", mode="wb", fileobj=raw, compresslevel=_LEVEL, mtime=0))
     buffered = stack.enter_context(BufferedWriter(cast(Any, zipped), _BUFFER))
     return stack.enter_context(TextIOWrapper(buffered, "utf-8", newline="", write_through=True))

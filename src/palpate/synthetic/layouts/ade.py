@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
-from palpate.files import read_resource
+from palpate.files import open_named_text, read_resource
 from palpate.synthetic.dice import Dice, stream
 from palpate.synthetic.notes import ConditionSpan, Draft, Grammar, mistype
 from palpate.synthetic.patients.conditions import words_of
@@ -75,4 +75,4 @@ def _post(number: int, dice: Dice, prevalence: float) -> Post:
 
 def _open(path: Path) -> TextIO:
     path.parent.mkdir(parents=True, exist_ok=True)
-    return path.open("w", encoding="utf-8", newline="\n")
+    return open_named_text(path)

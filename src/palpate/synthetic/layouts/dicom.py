@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from palpate.files import open_named
 from palpate.registry import optional
 
 _TOP = 4095
@@ -67,4 +68,5 @@ def write_film(folder: Path, shot: Shot, picture: NDArray[np.uint8]) -> None:
     film.PixelData = (_TOP - stored if dark_is_high else stored).astype("<u2").tobytes()
     path = folder / f"s{shot.study}" / f"{shot.dicom}.dcm"
     path.parent.mkdir(parents=True, exist_ok=True)
-    film.save_as(path, enforce_file_format=True)
+    with open_named(path) as file:
+        film.save_as(file, enforce_file_format=True)

@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple
 
-from palpate.files import read_resource
+from palpate.files import open_named_text, read_resource
 from palpate.synthetic.dice import Dice, stream
 from palpate.synthetic.layouts import Tables
 from palpate.synthetic.notes import ConditionSpan
@@ -87,7 +87,7 @@ class EvidenceWriter:
             for kind in ("ev", "code-ev"):
                 for split in SPLITS:
                     path = folder / "splits" / setting / f"MDace-{kind}-{split}.csv"
-                    self._lists[setting, kind, split] = self._stack.enter_context(path.open("w", encoding="utf-8"))
+                    self._lists[setting, kind, split] = self._stack.enter_context(open_named_text(path))
 
     def close(self) -> None:
         """Close the lists."""
@@ -131,7 +131,8 @@ class EvidenceWriter:
                     )
             chart = {"hadm_id": hadm, "comment": "", "notes": charted}
             path = self._folder / setting / system / _VERSION / f"{hadm}-{system}.json"
-            path.write_text(json.dumps(chart), encoding="utf-8")
+            with open_named_text(path) as file:
+                file.write(json.dumps(chart))
 
 
 def _annotations(

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import polars as pl
 
 from palpate.data.cohorts.splits import assign_splits
+from palpate.files import replacing, write_atomically
 from palpate.synthetic.layouts.standards import RecordedPatient
 from palpate.synthetic.patients.conditions import conditions
 
@@ -70,28 +71,32 @@ class MedsWriter:
         if self._n_subjects % SHARD == 0:
             self._flush()
 
+    def _write(self, frame: pl.DataFrame, name: str) -> None:
+        with replacing(self._folder / name) as scratch:
+            frame.write_parquet(scratch)
+
     def _flush(self) -> None:
         if self._events:
             number = (self._n_subjects - 1) // SHARD
-            pl.DataFrame(self._events, SCHEMA, orient="row").write_parquet(self._folder / "data" / f"{number}.parquet")
+            self._write(pl.DataFrame(self._events, SCHEMA, orient="row"), f"data/{number}.parquet")
             self._events = []
 
     def close(self) -> None:
         """Write the last shard, the labels, the splits and what the codes mean."""
         self._flush()
         labels = readmissions(self._stays)
-        labels.write_parquet(self._folder / "task_labels" / TASK / "0.parquet")
+        self._write(labels, f"task_labels/{TASK}/0.parquet")
         split = assign_splits(labels["subject_id"].cast(pl.String), labels["boolean_value"], seed=0)
         known = labels.select("subject_id", split.replace_strict(SPLITS).alias("split")).unique()
         everyone = pl.DataFrame({"subject_id": pl.Series([stay.subject_id for stay in self._stays]).unique().sort()})
         splits = everyone.join(known, on="subject_id", how="left").with_columns(pl.col("split").fill_null("train"))
-        splits.sort("subject_id").write_parquet(self._folder / "metadata" / "subject_splits.parquet")
+        self._write(splits.sort("subject_id"), "metadata/subject_splits.parquet")
         codes = {f"DIAGNOSIS//ICD10CM//{each.icd10}": each.title10 for each in conditions()}
         schema = {"code": pl.String(), "description": pl.String(), "parent_codes": pl.List(pl.String())}
         rows = [(code, title, None) for code, title in sorted(codes.items())]
-        pl.DataFrame(rows, schema, orient="row").write_parquet(self._folder / "metadata" / "codes.parquet")
+        self._write(pl.DataFrame(rows, schema, orient="row"), "metadata/codes.parquet")
         about = {"dataset_name": "palpate's synthetic hospital", "meds_version": "0.4.0"}
-        (self._folder / "metadata" / "dataset.json").write_text(json.dumps(about) + "\n", encoding="utf-8")
+        write_atomically(self._folder / "metadata" / "dataset.json", json.dumps(about) + "\n")
 
 
 def readmissions(stays: list[_Stay]) -> pl.DataFrame:

@@ -7,12 +7,14 @@ could see. The sticker is a grid of cells, one per label, whose brightness follo
 from __future__ import annotations
 
 from functools import lru_cache
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from palpate.files import open_named
 from palpate.registry import optional
 from palpate.synthetic.patients.findings import labels
 
@@ -123,4 +125,7 @@ def save(image: NDArray[np.uint8], path: Path) -> None:
     """Write a grayscale JPG."""
     pillow = require_pillow()
     path.parent.mkdir(parents=True, exist_ok=True)
-    pillow.fromarray(image).save(path, format="JPEG", quality=_QUALITY)
+    packed = BytesIO()
+    pillow.fromarray(image).save(packed, format="JPEG", quality=_QUALITY)
+    with open_named(path) as file:
+        file.write(packed.getvalue())

@@ -190,14 +190,15 @@ def sets(store: BenchStore, number: int | None = None) -> list[EvidenceSet]:
 def unmarked_notes(store: BenchStore, number: int) -> tuple[ReviewedNote, ...]:
     """The notes in which nobody proposed a span, without their text; this never changes, so it is read once."""
     key = ("evidence-unmarked", number)
-    if key not in store.known:
+    found: tuple[ReviewedNote, ...] | None = store.known.get(key)
+    if found is None:
         sql = (
             "SELECT place, chart, note, category FROM evidence_notes AS one WHERE number = ? AND NOT EXISTS (SELECT 1 "
             "FROM evidence_items AS span WHERE span.number = one.number AND span.note = one.place AND span.by <> ?) "
             "ORDER BY place"
         )
-        store.known[key] = tuple(ReviewedNote(*tuple(row)) for row in store.read(sql, (number, ADDED)))
-    found: tuple[ReviewedNote, ...] = store.known[key]
+        found = tuple(ReviewedNote(*tuple(row)) for row in store.read(sql, (number, ADDED)))
+        store.known[key] = found  # which another thread may forget at once
     return found
 
 
