@@ -1,4 +1,4 @@
-"""Moments of `sql/moments.sql` beside a slow version in plain Python, in every notation that is read; and what they cost."""
+"""Moments of `sql/moments.sql` beside a slow version in plain Python, in every notation; and what they cost."""
 
 from __future__ import annotations
 
