@@ -118,5 +118,5 @@ def test_a_bad_cell_of_a_table_with_mixed_line_ends(tmp_path: Path) -> None:
     tables["VISIT_OCCURRENCE"][3]["visit_start_datetime"] = "tomorrow"
     file = omop_files.write(tmp_path, tables) / "VISIT_OCCURRENCE.csv"
     file.write_bytes(file.read_bytes() + b"\r\n\r\n")
-    with pytest.raises(CohortError, match=r"VISIT_OCCURRENCE.csv: row 4, column visit_start_datetime: "):
+    with pytest.raises(CohortError, match=r"VISIT_OCCURRENCE.csv, row 4, column 'visit_start_datetime': "):
         build_omop(tmp_path)
