@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
@@ -88,3 +89,34 @@ def test_meds_labels_as_categories(tmp_path: Path) -> None:
     built = build_meds(folder)
     assert built.cohort.labels == expected.cohort.labels == ("high", "low")
     assert built.cohort.fingerprint == expected.cohort.fingerprint
+
+
+ENDS: dict[str, Callable[[bytes], bytes]] = {
+    "a blank line at the end": lambda text: text + b"\r\n\r\n",
+    "a blank line among the rows": lambda text: text.replace(b"\n", b"\n\r\n", 3),
+    "some lines": lambda text: text.replace(b"\n", b"\r\n", 3),
+    "the line ends of an old Mac": lambda text: text.replace(b"\n", b"\r", 2),
+}
+
+
+@pytest.mark.parametrize("name", ["VISIT_OCCURRENCE", "NOTE"])
+@pytest.mark.parametrize("ends", ENDS)
+def test_omop_with_mixed_line_ends(ends: str, name: str, tmp_path: Path) -> None:
+    """As in tables that were put together from several; line breaks inside of a note stay what they are."""
+    tables = omop_files.hospital()
+    tables["NOTE"][-1]["note_text"] = 'First "line".\nSecond\r\nthird.'
+    folder = omop_files.write(tmp_path, tables)
+    expected = build_omop(folder)
+    file = folder / f"{name}.csv"
+    file.write_bytes(ENDS[ends](file.read_bytes()))
+    built = build_omop(folder)
+    assert (texts(built), labels(built)) == (texts(expected), labels(expected))
+
+
+def test_a_bad_cell_of_a_table_with_mixed_line_ends(tmp_path: Path) -> None:
+    tables = omop_files.hospital()
+    tables["VISIT_OCCURRENCE"][3]["visit_start_datetime"] = "tomorrow"
+    file = omop_files.write(tmp_path, tables) / "VISIT_OCCURRENCE.csv"
+    file.write_bytes(file.read_bytes() + b"\r\n\r\n")
+    with pytest.raises(CohortError, match=r"VISIT_OCCURRENCE.csv, row 4, column 'visit_start_datetime': "):
+        build_omop(tmp_path)

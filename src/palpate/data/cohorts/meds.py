@@ -30,12 +30,14 @@ from palpate.data.hospitals.meds import (
 )
 from palpate.data.hospitals.options import Names
 from palpate.data.hospitals.records import Joined, join_texts, pattern
+from palpate.data.hospitals.strays import find_strays
 from palpate.errors import CohortError
 
 NOTES = ("NOTE", "NOTE//*", "NOTES//*", "CLINICAL_NOTE//*")
 NAMES = {"SEX": "gender"}
 """What headings are called as attributes, if not by their own name."""
 _TIMES = "times have no time zone and are compared as they are; the prediction time is included"
+_STRAYS = "don't say when a case is"
 _NO_LABELS = (
     "each subject is a case at the time of the last event, and the cohort has no labels, because the data set has no "
     "folder task_labels; labels=FOLDER names one elsewhere"
@@ -81,13 +83,15 @@ def build_meds(
     files = find_meds(source)
     found = find_labels(source, chosen.labels, chosen.task)
     read = None if found is None else read_label_files(found[1])
+    labels: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
     with in_memory() as (connection, scratch):
         hospital = Hospital(connection, source, progress, scratch)
         hospital.progress(f"checking {len(files.shards)} shards")
         n_events = check_shards(files.shards)
         open_events(hospital, files)
         if found is None or read is None:
-            first, frame, labels, flow = _unlabelled(hospital, n_events, source)
+            first, frame, flow, assumed = _unlabelled(hospital, n_events, source)
         else:
             frame, labels, flow = _labelled(*read, found[0], chosen, found[1][0].parent)
             told = f"labels of {found[0]} ({n_events:,} events in the shards)"
@@ -106,21 +110,22 @@ def build_meds(
     built = BuiltCohort(
         replace(cohort, facts=(*cohort.facts, _TIMES)), (*noted, first, *flow, *several, step, *last), tables
     )
-    return built if labels else built.assuming(_NO_LABELS)
+    return built.assuming(*assumed)
 
 
 def _unlabelled(
     hospital: Hospital, n_events: int, source: Path
-) -> tuple[FlowStep, pl.DataFrame, tuple[str, ...], list[FlowStep]]:
-    """The cases of a data set without labels: each subject at the time of the last event."""
-    rows = hospital.frame(
-        "SELECT subject_id, max(time) AS prediction_time FROM events GROUP BY subject_id ORDER BY subject_id"
-    )
+) -> tuple[FlowStep, pl.DataFrame, list[FlowStep], tuple[str, ...]]:
+    """The cases of a data set without labels: each subject at the time of the last event; and what that assumes."""
+    last = "SELECT subject_id, max(time) FILTER ({}) AS moment FROM events GROUP BY subject_id ORDER BY subject_id"
+    strays = find_strays(hospital, last.format("true"))
+    known = "true" if strays.start is None else f"time < TIMESTAMP '{strays.start}'"
+    rows = hospital.frame(last.format(known)).rename({"moment": "prediction_time"})
     first = FlowStep(f"subjects ({n_events:,} events in the shards)", rows.height, rows.height)
     frame = _identified(rows.drop_nulls())
-    flow = [_step("subjects with a time", frame, rows.height - frame.height, "no event has a time")]
+    flow = [_step("subjects with a time", frame, rows.height - frame.height, "no event has a time that counts")]
     refuse_empty(flow, source)
-    return first, frame, (), flow
+    return first, frame, flow, (_NO_LABELS, *strays.told("last events of subjects", _STRAYS))
 
 
 def _identified(rows: pl.DataFrame) -> pl.DataFrame:

@@ -31,6 +31,7 @@ from palpate.data.hospitals.omop import (
 )
 from palpate.data.hospitals.options import Names, RecordOptions, every_kind, listed, notes_alone
 from palpate.data.hospitals.records import Records, build_cases, pattern
+from palpate.data.hospitals.strays import data_end
 from palpate.errors import CohortError
 
 Concepts = Annotated[tuple[int, ...], BeforeValidator(listed)]
@@ -157,11 +158,12 @@ def _kinds(hospital: OmopHospital, options: OmopOptions) -> tuple[OmopOptions, t
 
 def _data_end(hospital: OmopHospital, *, there: bool) -> tuple[str, ...]:
     """That the data end for everyone alike, where nothing says who was observed when."""
-    visit, note = (
-        hospital.frame(f"SELECT max({when}.day)::VARCHAR AS day FROM {table}").item()
-        for table, when in (("visits", "began"), ("notes", "written"))
+    end = data_end(hospital)
+    last = (
+        f"{end.last}, when the last visit begins"
+        if end.unit == "visits"
+        else f"{end.last}, when the last note was written"
     )
-    last = f"{visit}, when the last visit begins" if visit else f"{note}, when the last note was written"
     why = "has no rows" if there else "is missing"
     return (f"the data end for everyone on {last}, because OBSERVATION_PERIOD {why}",)
 

@@ -19,6 +19,7 @@ import polars as pl
 
 from palpate.cases.columns import missing_column, quote
 from palpate.data.tables.formats import Format, check_complete, format_of
+from palpate.data.tables.line_ends import copy_exactly, has_mixed_ends
 from palpate.delimited import DELIMITERS, FileLayout, open_bytes
 from palpate.errors import CohortError
 from palpate.registry import optional
@@ -121,7 +122,15 @@ class Hospital:
         else:
             self.progress(f"checking {file.name}")
             check_complete(file)
-        self.attach_scan(table, scan._replace(sql=_scan(file)))
+        self.attach_scan(table, scan._replace(sql=self._readable(table, file)))
+
+    def _readable(self, table: SourceTable, file: Path) -> str:
+        """What DuckDB reads in place of a file: the file, or a copy if its lines end in several ways."""
+        if file.name.lower().endswith(".parquet") or not has_mixed_ends(file):
+            return _scan(file)
+        folder = self.scratch / f"{table.name}_lines"
+        copy_exactly(file, FileLayout(delimiter=_cut(file).mark), folder)
+        return f"read_parquet({_literal(str(folder))} || '/*.parquet', hive_partitioning = false)"
 
     def attach_scan(self, table: SourceTable, scan: Scan) -> None:
         """The same for a table that DuckDB can already read, such as one of a database."""

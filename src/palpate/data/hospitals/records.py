@@ -22,6 +22,7 @@ from palpate.cases.labels import label_matrix
 from palpate.data.cohorts import BuiltCohort, FlowStep, flow_steps, normal_gender, refuse_empty, split_cases
 from palpate.data.hospitals import Hospital
 from palpate.data.hospitals.options import RecordOptions
+from palpate.data.hospitals.strays import data_end
 from palpate.data.tables.formats import format_of
 from palpate.errors import CohortError
 from palpate.privacy import hides
@@ -32,6 +33,7 @@ ATTRIBUTES = ("age", "gender", "race", "ethnicity")
 NOTES = {**dict.fromkeys(("case_id", "note_id", "category"), pl.String()), "start": pl.Int64(), "end": pl.Int64()}
 _BLOCK = 2**24
 """How many characters of notes are joined at a time."""
+_STRAYS = "don't say when the data end"
 _NO_NOTE = "no note by the index (see `grace_hours`)"
 
 
@@ -81,10 +83,14 @@ def pattern(globs: Sequence[str]) -> str | None:
 def build_cases(hospital: Hospital, records: Records, options: RecordOptions, name: str) -> BuiltCohort:
     """The cohort from staged tables, with its flow, its notes and its split."""
     hospital.progress("finding outcomes")
+    end = data_end(hospital)
+    if options.follows and not records.has_periods:
+        records = records._replace(assumed=(*records.assumed, *end.strays.told(end.unit, _STRAYS)))
     settings = options.model_dump() | {
         "has_people": records.has_people and options.people == "known",
         "has_periods": records.has_periods,
         "follow": options.follows,
+        "strays": end.strays.start,
     }
     hospital.run("record_cases", settings)
     options, records = _knowable(hospital, options, records)

@@ -14,7 +14,11 @@ CREATE MACRO slashed(cell) AS
 
 -- What the hospital's clock showed: an offset from UTC is not applied here, but in `in_utc`.
 CREATE MACRO parsed_date(cell) AS
-    CASE WHEN regexp_matches(cell, '^\d{4}-\d{2}-\d{2}') THEN try_cast(cell AS TIMESTAMP)
+    CASE WHEN regexp_matches(cell, '^\d{4}-\d{2}-\d{2}')
+         -- A cast takes PM for the name of a time zone, and leaves it out.
+         THEN CASE WHEN cell[-1] IN ('M', 'm') THEN try_strptime(cell, [
+                       '%Y-%m-%d %I:%M %p', '%Y-%m-%d %I:%M:%S %p', '%Y-%m-%d %I:%M%p', '%Y-%m-%d %I:%M:%S%p'])
+                   ELSE try_cast(cell AS TIMESTAMP) END
          WHEN regexp_matches(cell, '^\d{8}$') THEN try_strptime(cell, '%Y%m%d')
          ELSE slashed(cell) END;
 
@@ -24,33 +28,37 @@ CREATE MACRO in_utc(cell) AS
     CASE WHEN has_offset(cell)
          THEN make_timestamp(epoch_us(try_cast(regexp_replace(without_leap(cell), '\s+([+-]\d{2})', '\1') AS TIMESTAMPTZ))) END;
 
-CREATE MACRO is_date(cell) AS coalesce(parsed_date(cell), parsed_date(without_leap(cell))) IS NOT NULL;
+CREATE MACRO told_date(cell) AS parsed_date(CASE WHEN contains(cell, ':60') THEN without_leap(cell) ELSE cell END);
+CREATE MACRO is_date(cell) AS told_date(cell) IS NOT NULL;
 
 CREATE MACRO as_date(cell, tab, col) AS
-    CASE WHEN cell IS NULL THEN NULL
-         ELSE coalesce(parsed_date(cell), parsed_date(without_leap(cell)),
-                       error('palpate|date|' || tab || '|' || col)::TIMESTAMP) END;
+    CASE WHEN cell IS NOT NULL THEN coalesce(told_date(cell), error('palpate|date|' || tab || '|' || col)::TIMESTAMP) END;
 
--- Whether a time is of another day than its date: by more than one, which a time zone may make, or at midnight.
-CREATE MACRO strays(day, at_time) AS
-    coalesce(abs(parsed_date(at_time)::DATE - parsed_date(day)::DATE)
-        > CASE WHEN parsed_date(at_time) = date_trunc('day', parsed_date(at_time)) THEN 0 ELSE 1 END, false);
-
--- From the cells of a date and of a time, of which either may be empty. A time that strays from its date is not used.
-CREATE MACRO moment(day, at_time, tab, day_col, time_col) AS
-    CASE WHEN coalesce(at_time, day) IS NOT NULL
-         THEN used_moment(day, CASE WHEN strays(day, at_time) THEN NULL ELSE at_time END, strays(day, at_time),
-                          tab, day_col, time_col) END;
-
-CREATE MACRO used_moment(day, at_time, astray, tab, day_col, time_col) AS {
-    'instant': coalesce(in_utc(at_time), as_date(at_time, tab, time_col), as_date(day, tab, day_col)),
-    'wall': coalesce(as_date(at_time, tab, time_col), as_date(day, tab, day_col)),
-    'day': coalesce(parsed_date(day), as_date(at_time, tab, time_col))::DATE,
-    'timed': coalesce(as_date(at_time, tab, time_col), as_date(day, tab, day_col))
-        <> date_trunc('day', coalesce(as_date(at_time, tab, time_col), as_date(day, tab, day_col))),
-    'zoned': has_offset(at_time),
-    'astray': astray
-};
+-- From the cells of a date and of a time, of which either may be empty. A time that strays from its date is not used: one of
+-- another day, by more than one, which a time zone may make, or at midnight.
+-- DuckDB copies what a macro is given to each place that names it, so that macros in macros grow without bound. What a lambda
+-- is given is there once: `parsed` are the values of the cells, `used` what is left of them.
+CREATE MACRO moment(day_cell, time_cell, tab, day_col, time_col) AS
+    CASE WHEN coalesce(time_cell, day_cell) IS NOT NULL THEN list_transform(list_transform([{
+        'clock': as_date(time_cell, tab, time_col),
+        'utc': in_utc(time_cell),
+        'zoned': has_offset(time_cell),
+        -- Beside a time, a day that can't be read is not needed.
+        'day': CASE WHEN time_cell IS NULL THEN as_date(day_cell, tab, day_col) ELSE told_date(day_cell) END
+    }], lambda parsed: {
+        'astray': coalesce(abs(parsed.clock::DATE - parsed.day::DATE)
+            > CASE WHEN parsed.clock = date_trunc('day', parsed.clock) THEN 0 ELSE 1 END, false),
+        'parsed': parsed
+    }), lambda used: {
+        'instant': CASE WHEN used.astray THEN used.parsed.day
+                        ELSE coalesce(used.parsed.utc, used.parsed.clock, used.parsed.day) END,
+        'wall': CASE WHEN used.astray THEN used.parsed.day ELSE coalesce(used.parsed.clock, used.parsed.day) END,
+        'day': coalesce(used.parsed.day, used.parsed.clock)::DATE,
+        'timed': CASE WHEN used.astray OR used.parsed.clock IS NULL THEN used.parsed.day <> date_trunc('day', used.parsed.day)
+                      ELSE used.parsed.clock <> date_trunc('day', used.parsed.clock) END,
+        'zoned': used.parsed.zoned AND NOT used.astray,
+        'astray': used.astray
+    })[1] END;
 
 -- Whether a is not after b; `same_day` decides where only the days are known and are the same.
 CREATE MACRO not_after(a, b, same_day) AS

@@ -1,6 +1,6 @@
 -- From `people`, `visits`, `notes` and `conditions` to `labelled`: each index event, its outcome, and why it is not used.
 -- Parameters: $cases (visits, notes), $outcome (readmission, death, condition, file), $index (start, end), $days,
--- $gap_hours, $deaths, $prevalent (drop, keep), $incomplete (drop, keep), $min_age, $has_people, $has_periods, $follow.
+-- $gap_hours, $deaths, $prevalent (drop, keep), $incomplete (drop, keep), $min_age, $has_people, $has_periods, $follow, $strays (a time, or NULL).
 
 CREATE TABLE index_events AS
 SELECT
@@ -12,9 +12,12 @@ UNION ALL
 SELECT note_id, person_id, visit_id, written, written, true, false, coalesce(known, written), false
 FROM notes WHERE $cases = 'notes' AND dropped IS NULL;
 
--- The last day that the data are about: of all visits the last one to begin.
+-- The last day that the data are about: of all visits the last one to begin, and without visits the last note; but not from
+-- $strays on, where dates are mistakes.
 CREATE TABLE latest AS
-SELECT coalesce((SELECT max_by(began, began.instant) FROM visits), (SELECT max_by(written, written.instant) FROM notes)) AS last_start;
+SELECT coalesce(
+    (SELECT max_by(began, began.instant) FROM visits WHERE $strays::TIMESTAMP IS NULL OR began.instant < $strays::TIMESTAMP),
+    (SELECT max_by(written, written.instant) FROM notes WHERE $strays::TIMESTAMP IS NULL OR written.instant < $strays::TIMESTAMP)) AS last_start;
 
 CREATE TABLE labelled AS
 -- When the stay of a note ends: of the visit that it names, else of those in whose time it was written.
