@@ -9,7 +9,7 @@ from palpate.cases.edits import Edit
 from palpate.perturb.characteristics.gender.neutral import BETWEEN, OTHER_SUBJECT, known_verbs
 from palpate.perturb.characteristics.reading import ScannedNote
 
-_PATIENT_OPENS = re.compile(r"(?:(?:the|this)\s+)?(?:patient|pt|mr|mrs|ms|miss)\b", re.IGNORECASE)
+_PATIENT_OPENS = re.compile(r"(?:(?:the|this)\s+)?(?:patient|pt|mr|mrs|ms|miss)\b(?!['’]s)", re.IGNORECASE)
 _OWNED_BY = re.compile(r"(?:\b(?:of|than|is|was|are|were|to|like|as|or|and|with|from))\s+$", re.IGNORECASE)
 _TURNED = re.compile(r"\b(?P<verb>is|was|has|does)\s+$", re.IGNORECASE)
 """ "Never in his life has he smoked"."""
