@@ -6,6 +6,7 @@ changed, and hardly asks whose it is. A note in which it finds one is skipped wi
 agree before a note counts as altered, so an error of one of them is not enough.
 
 genders  words of a gender that were not changed, pronouns beside another person of the same gender
+verbs    verbs of one person after "they"
 names    first names that were not changed
 kin      the patient as a parent or a child, as one of several men or women
 sexes    words of a sex, and of a transition

@@ -34,8 +34,10 @@ _SAYS = re.compile(
 )
 """ "Dr. A stated that he would ring the ward"; what follows tells of whom."""
 _ACTS = re.compile(
-    r"\bDr\.?[ \t]+[A-Z]\w*(?:,[^.;,]{1,24},?)?[ \t]+(?:(?:may|will|would|could|can|has|had|have|did|then|also|\w+ly)[ \t]+)*(?!and\b|or\b|in\b|on\b|for\b|from\b)"
-    r"[a-z]+\b(?:(?!\b(?:he|she|they|we|patient|pt)\b|[.;]).){0,80}?\b(?:since|because|as|when|if|after|before|until|once|though|although|while)[ \t]+$"
+    r"\bDr\.?[ \t]+[A-Z]\w*(?:,[^.;,]{1,24},?)?[ \t]+"
+    r"(?:(?:may|will|would|could|can|has|had|have|did|then|also|\w+ly)[ \t]+)*(?!(?:and|or|in|on|for|from)\b)[a-z]+\b"
+    r"(?:(?!\b(?:he|she|they|we|patient|pt)\b|[.;]).){0,80}?"
+    r"\b(?:since|because|as|when|if|after|before|until|once|though|although|while)[ \t]+$"
 )
 """ "Dr. A may repair it since he did the first operation"."""
 _JOINED = re.compile(r"\b(?:since|because|as|when|if|after|before|until|once|though|although|while)\s+$")

@@ -12,12 +12,19 @@ from palpate.cases.edits import Edit
 from palpate.files import read_resource
 from palpate.perturb.characteristics.doubts import sexes
 from palpate.perturb.characteristics.doubts.doctors import has_doctor, is_doctors
-from palpate.perturb.characteristics.doubts.kin import MANY, is_parents, is_providers, left_child, left_role
+from palpate.perturb.characteristics.doubts.kin import (
+    MANY,
+    is_parents,
+    is_providers,
+    left_child,
+    left_role,
+    left_speaker,
+)
 from palpate.perturb.characteristics.doubts.names import left_names
 from palpate.perturb.characteristics.doubts.places import AlteredTo
 from palpate.perturb.characteristics.doubts.strangers import SITE, goes_on_about, is_strangers, may_be_own
 from palpate.perturb.characteristics.doubts.strangers import triggers as words_of_strangers
-from palpate.perturb.characteristics.gender.neutral import BETWEEN, OTHER_SUBJECT, known_verbs
+from palpate.perturb.characteristics.doubts.verbs import left_verbs, odd_owner
 from palpate.perturb.characteristics.gender.owners import pronouns
 from palpate.perturb.characteristics.gender.partners import is_others_spouse, may_be_either
 from palpate.perturb.characteristics.gender.subjects import OWN_STORY, goes_on_alive
@@ -110,26 +117,6 @@ _TOLD_BY = re.compile(
     re.IGNORECASE,
 )
 _PATIENT_SUBJECT = re.compile(r"(?:(?:the|this)\s+)?(?:patient|pt|he|she)\s", re.IGNORECASE)
-_PATIENT_OPENS = re.compile(r"(?:(?:the|this)\s+)?(?:patient|pt|mr|mrs|ms|miss)\b", re.IGNORECASE)
-_OWNED_BY = re.compile(r"(?:\b(?:of|than|is|was|are|were|to|like|as|or|and|with|from))\s+$", re.IGNORECASE)
-_TURNED = re.compile(r"\b(?P<verb>is|was|has|does)\s+$", re.IGNORECASE)
-""" "Never in his life has he smoked"."""
-_WORD = re.compile(r"\s*")
-_GAP = re.compile(
-    r"\s+(?:\w+ly\s+)?(?:at|in|on|with|without|for|from|after|before|during|all|every|each|most|once|the|an?|by|to|until|since|due|one|two|"
-    r"this|that|under|over|as|per|some|no|not\s+only)\b|\s*[,(-]",
-    re.IGNORECASE,
-)
-"""What no verb starts with: that of "they" comes later."""
-_ONE_DOES = re.compile(
-    r"\b(?:is|has|was|does|denies|reports|states|says|takes|lives|works|uses|feels|wants|needs|drinks|smokes|appears|presents|complains|"
-    r"remains|continues|gets|sees|goes|comes|looks|walks|eats|sleeps)\b",
-    re.IGNORECASE,
-)
-_SUBORDINATE = re.compile(r"\b(?:when|whenever|if|while|until|where)\s+$", re.IGNORECASE)
-_VERB = re.compile(
-    r"(?:\b(?:and|but|or|nor|then|also)|&|,)\s+(?:also\s+|then\s+|now\s+|still\s+)?(?P<verb>[a-z]+s)\b(?!['’])", re.IGNORECASE
-)
 
 
 @cache
@@ -179,10 +166,11 @@ def left_over(patient: DescribedPatient, altered: AlteredTo) -> str | None:
         or _left_letters(note, edits)
         or (left_names(patient, base, changed) if worded else None)
         or left_child(patient)
+        or (left_speaker(note, changed) if altered.found.too_young else None)
         or left_role(note, base, edits)
         or _another_person(note, base, edits)
-        or _odd_owner(note, edits)
-        or (_verbs(note, edits) if worded is None else None)
+        or odd_owner(note, edits)
+        or (left_verbs(note, edits) if worded is None else None)
     )
 
 
@@ -384,57 +372,3 @@ def _same_gender(note: ScannedNote, hit: Hit, gender: str) -> Iterator[Hit]:
         told_by = told_by or _OF_PATIENT.search(note.text, opening, one.start)
         if one.start - opening <= 12 and not told_by:
             yield one
-
-
-def _verbs(note: ScannedNote, edits: Sequence[Edit]) -> str | None:
-    """A verb of one person after "they": "they deny fever and reports a cough"."""
-    for edit in edits:
-        if edit.text.lower() != "they":
-            continue
-        _, last = note.sentence(edit.start)
-        if _PATIENT_OPENS.match(note.text, note.opening(edit.start)):
-            continue  # "the patient says that they have pain, but denies fever"
-        if _SUBORDINATE.search(note.text, max(0, edit.start - 10), edit.start):
-            comma = note.text.find(",", edit.end, last)
-            last = comma if comma >= 0 else last  # "it eases when she sits, but does not go"
-        turned = _TURNED.search(note.text, max(0, edit.start - 10), edit.start)
-        if turned and not {turned.start("verb"), _next_word(note.text, edit.end)} & {one.start for one in edits}:
-            return f"'{turned['verb']}' before they"
-        far = _far_verb(note.text, edit.end, last, edits)
-        if far:
-            return f"'{far}' after they"
-        for match in _VERB.finditer(note.text, edit.end, last):
-            if match["verb"].lower() not in known_verbs():
-                continue
-            if not any(one.start == match.start("verb") for one in edits):
-                return f"'{match.group('verb')}' after they"
-    return None
-
-
-def _odd_owner(note: ScannedNote, edits: Sequence[Edit]) -> str | None:
-    """A "hers" that nothing before it explains, as in "hers both knees", for a slip of the pen."""
-    for edit in edits:
-        if edit.text.lower() in ("hers", "theirs") and not _OWNED_BY.search(
-            note.text, max(0, edit.start - 12), edit.start
-        ):
-            return f"'{note.text[edit.start : edit.end]}' without a thing"
-    return None
-
-
-def _far_verb(text: str, start: int, last: int, edits: Sequence[Edit]) -> str | None:
-    """A verb of one person that stands away from "they": "they on most mornings has chills"."""
-    between = BETWEEN.match(text, start, last)
-    gap = _GAP.match(text, between.end() if between else start, last)
-    if gap is None:
-        return None
-    other = OTHER_SUBJECT.search(text, gap.end(), last)
-    verb = _ONE_DOES.search(text, gap.end(), other.start() if other else last)
-    if verb is None or any(edit.start == verb.start() for edit in edits):
-        return None
-    return verb.group()
-
-
-def _next_word(text: str, end: int) -> int:
-    """Where the word after a position starts."""
-    match = _WORD.match(text, end)
-    return match.end() if match else end

@@ -12,7 +12,7 @@ from palpate.perturb.characteristics.reading.people import CHILDREN, GENDER_OF_K
 
 _SIBLINGS = frozenset(["brother", "sister"])
 _SIBLING = re.compile(
-    r"\b(?:mom|dad|mother|father|parents|brother|sister),\s+(?:and\s+)?$|(?:\b(?:his|her|their|an?|one|two|\d|older|younger|elder|twin|half|step|little|big|and|no|old|other|patient['’]s|pt['’]s)|y/?o)"
+    r"\b(?:mom|dad|mother|father|parents|brother|sister),\s+(?:and\s+)?$|(?:\b(?:his|her|their|an?|one|two|\d|older|younger|elder|twin|half|step|little|big|and|no|old|other|the|patient['’]s|pt['’]s)|y/?o)"
     r"[\s-]+$",
     re.IGNORECASE,
 )
@@ -23,6 +23,13 @@ _PARENT_HAS = re.compile(
     r"reports|notes|noticed|(?:worried|concerned)\s+(?:about|that))\s+(?:in\s+|that\s+)?$",
     re.IGNORECASE,
 )
+_SPEAKS = re.compile(
+    r"\s+(?:also\s+|then\s+|further\s+|otherwise\s+)?(?:states?|stated|says|said|reports?|reported|notes|noted|denies|denied|believes|thinks|"
+    r"thought|mentions|mentioned|recalls|remembers|describes|described|wonders|asks|asked|agrees|agreed|understands|understood|would\s+like|"
+    r"(?:is|was)\s+(?:very\s+|also\s+|quite\s+|a\s+little\s+)?(?:concerned|worried|unsure|not\s+sure|wondering|aware)|can(?:not)?\s+(?:remember|recall))\b",
+    re.IGNORECASE,
+)
+"""What no infant does."""
 _EXAMINES = re.compile(
     r"\s+(?:also\s+|then\s+|further\s+)?(?:notes|notices|observes|recommends|prescribes|orders|explains|advises|suspects|decides|examines|"
     r"documents|performs|palpates|auscultates)\b",
@@ -74,6 +81,14 @@ def left_child(patient: DescribedPatient) -> str | None:
             return f"'{hit.word}' would stay"
         if hit.word in ("son", "daughter"):
             return f"'{hit.word}' would stay"
+    return None
+
+
+def left_speaker(note: ScannedNote, changed: set[int]) -> str | None:
+    """A pronoun in the note of an infant that was changed, though whoever it is speaks: "She states it is worse"."""
+    for hit in note.hits("pronoun"):
+        if hit.start in changed and hit.word in ("he", "she") and _SPEAKS.match(note.text, hit.end):
+            return f"'{note.text[hit.start : hit.end]}' of somebody who speaks"
     return None
 
 

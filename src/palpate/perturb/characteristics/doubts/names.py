@@ -42,7 +42,7 @@ _PRESENTED = re.compile(
 _SOMEBODY = re.compile(
     r"\b(?:Drs?|Prof|RN|NP|PA|MD|MW|CNA|LPN|Nurse|nurse|Doctor|doctor|midwife|by|per|aide|son|daughter|wife|husband|partner|mother|father|"
     r"mom|mum|dad|brother|sister|friend|caregiver|carer|aunt|uncle|dtr|sitter|attending|resident|surgeon|with|St|Saint|"
-    r"at|in)\b\.?[\s:,(]*(?:[A-Z][a-z]*\.?\s+)?$"
+    r"San|Santa|Fort|Lake|Port|Mount|Los|at|in)\b\.?[\s:,(]*(?:[A-Z][a-z]*\.?\s+)?$"
 )
 _PROVIDER_NEXT = re.compile(
     r"(?:\s+[A-Z][\w'’-]*){0,2}\s*,?\s*(?:(?:RN|NP|PA|MD|DO|LPN|CNA|MSW|PhD|PT|OT|Dr)\b|M\.\s?D\.|D\.\s?[OC]\.|Ph\.\s?D\.)|['’]s\b|-"

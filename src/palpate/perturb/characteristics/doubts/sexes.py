@@ -35,10 +35,12 @@ _MONTHLY = re.compile(
 _NURSES = re.compile(r"\b(?:while|still|is|was|currently|when|been|stopped|not)\s+$", re.IGNORECASE)
 """ "Stopped the drug while nursing", unlike a nursing home."""
 _CHILDS = re.compile(
-    r"\b(?P<whose>his|her)\s+(?:[a-z]+\s+)?(?:children|kids|child|sons?|daughters?|baby|babies)(?:['’]s?)\s+$", re.IGNORECASE
+    r"\b(?P<whose>his|her)\s+(?:[a-z]+\s+)?(?:children|kids|child|sons?|daughters?|baby|babies)(?:['’]s?)\s+$",
+    re.IGNORECASE,
 )
 _OF_CHILD = re.compile(
-    r"\s+of\s+(?P<whose>his|her)\s+(?:[a-z]+\s+)?(?:children|kids|child|sons?|daughters?|baby|babies|pregnancy)\b", re.IGNORECASE
+    r"\s+of\s+(?P<whose>his|her)\s+(?:[a-z]+\s+)?(?:children|kids|child|sons?|daughters?|baby|babies|pregnancy)\b",
+    re.IGNORECASE,
 )
 _FAMILY = frozenset(["family", "relative", "relatives"])
 _OF_FORTY = re.compile(r"/\s?40\b")

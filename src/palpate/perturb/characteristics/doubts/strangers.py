@@ -62,7 +62,8 @@ SITE = re.compile(r"\s+(?:sites?|skin|graft|area|nephrectomy)\b", re.IGNORECASE)
 """ "His donor sites have healed"."""
 _WHEN = re.compile(r"\b(?:when|as|after|once|while)\s+$", re.IGNORECASE)
 _ARRIVES = re.compile(
-    r"\s+(?:(?:came|went|walked|got|stopped|checked)\s+(?:in|into|by|to|over|on|there|back)\b|arrived|entered|returned|visited|opened)", re.IGNORECASE
+    r"\s+(?:(?:came|went|walked|got|stopped|checked)\s+(?:in|into|by|to|over|on|there|back)\b|arrived|entered|returned|visited|opened)",
+    re.IGNORECASE,
 )
 """ "A nurse found him on the floor when she came in"."""
 _SINGLE = ("he", "she")

@@ -200,7 +200,8 @@ def _clause_end(patient: DescribedPatient, start: int) -> int:
 def _and() -> re.Pattern[str]:
     """ "And", "but" or a comma, and the word after it that is no adverb."""
     adverbs = "|".join(sorted(_listed("adverbs")))
-    joint = r"(?:,\s*(?:and|but|or|then|however,?)?|&|\b(?:and|but|or|nor|then))\s+(?:not\s+)?(?:(?:at\s+times|no\s+longer|most\s+likely|in\s+fact)\s+)?"
+    joint = r"(?:,\s*(?:and|but|or|then|however,?)?|&|\b(?:and|but|or|nor|then))\s+(?:not\s+)?"
+    joint += r"(?:(?:at\s+times|no\s+longer|most\s+likely|in\s+fact)\s+)?"
     return re.compile(joint + rf"(?:(?:{adverbs})\s+)*(?P<verb>[a-z]+?(?:n['’]t)?)(?![\w'’])", re.IGNORECASE)
 
 

@@ -83,7 +83,9 @@ _DEGREES_OF_HARM = frozenset(
         "trouble",
     ]
 )
-_KINDS_OF_GIFTS = frozenset(["medical", "full", "own", "verbal", "informed", "written", "past", "family", "first", "last"])
+_KINDS_OF_GIFTS = frozenset(
+    ["medical", "full", "own", "verbal", "informed", "written", "past", "family", "first", "last"]
+)
 _OF_A_GIFT = re.compile(r"\s+([a-z]+)", re.IGNORECASE)
 """ "Giving her medical history"."""
 _FOLLOWS_ADVERB = frozenset(["away", "now", "overnight", "later", "earlier", "initially", "throughout"])
