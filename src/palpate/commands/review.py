@@ -154,7 +154,11 @@ def _facts(sample: ReviewSample, n: int, cohort: str, seed: int, notes: NoteTabl
     """How the notes were drawn, and what became of the others."""
     few = "" if len(sample.notes) == n else f" {n} were asked for, but there are no more."
     where = cohort if notes.split is None else f"{cohort}, split {notes.split}"
-    each = "at most one per patient" if notes.names_patients else "of patients who are not named, so one may be there twice"
+    each = (
+        "at most one per patient"
+        if notes.names_patients
+        else "of patients who are not named, so one may be there twice"
+    )
     facts = [
         f"{len(sample.notes)} altered notes of {where}, drawn at random (seed {seed}), {each}.{few}",
         f"{sample.n_read:,} notes were read for them: {sample.n_kept:,} say it already, and "

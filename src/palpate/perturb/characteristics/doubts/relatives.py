@@ -86,7 +86,7 @@ _QUIT_AGO = re.compile(
     r"\b(?:quit|stopped)\b[^.;]{0,24}?\b(?P<ago>\d{1,2})\+?\s+(?:years?|yrs?)\s+ago\b", re.IGNORECASE
 )
 _UNTIL_AGE = re.compile(
-    r"\bages?\s+(?:of\s+)?\d{1,2}\s*(?:to|until|till|through|-|–)\s*(?:(?:the\s+)?age\s+(?:of\s+)?)?(?P<age>[2-8]\d)\b",
+    r"age\s+(?:of\s+)?\d{1,2}\s*(?:to|until|till|through|-|–)\s*(?:(?:the\s+)?age\s+(?:of\s+)?)?(?P<age>[2-8]\d)\b",
     re.IGNORECASE,
 )
 _MAY_BE_ONSET = re.compile(r"\d\+?\s?y(?:rs?|ears?)?[\s,;]{0,2}\(?(?:onset|dx|diagnosed)", re.IGNORECASE)
@@ -207,11 +207,12 @@ def limits_of_onset(note: ScannedNote) -> Iterator[Bound]:
 
 def limits_of_quitting(note: ScannedNote) -> Iterator[Bound]:
     """How long ago a habit ended and at what age tell the age: "quit 10 years ago, smoked from age 18 to 54"."""
-    told = "ago" in note.text and "age" in note.text and _UNTIL_AGE.search(note.text)
-    stopped = _QUIT_AGO.search(note.text) if told else None
-    if told and stopped and not note.in_family(told.start()):
-        years = int(told["age"]) + int(stopped["ago"])
-        yield "years", years - 4, years + 4
+    for hit in note.hits("age"):
+        told = _UNTIL_AGE.match(note.text, hit.start)
+        stopped = _QUIT_AGO.search(note.text) if told else None
+        if told and stopped and not note.in_family(hit.start):
+            years = int(told["age"]) + int(stopped["ago"])
+            yield "years", years - 4, years + 4
 
 
 def past_decades(note: ScannedNote, told: Collection[int]) -> Iterator[tuple[int, int]]:
