@@ -24,7 +24,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from palpate.audits.kit.missing import arm_shares
-from palpate.audits.kit.missing.apart import LabelByLabel, LabelPart
+from palpate.audits.kit.missing.apart import LabelByLabel, LabelPart, divided_labels
 from palpate.audits.kit.rows import RowWriter
 from palpate.cases.cohort import WEIGHT, Cohort
 from palpate.cases.edits import Ints
@@ -132,15 +132,12 @@ def _apart(
 
     Neighbouring labels that lack the same scores are one part.
     """
-    gone = np.any([np.isnan(each.p) for each in predictions.scored.values()], axis=0)
-    first = [j for j in range(len(plan.labels)) if j == 0 or (gone[:, j] != gone[:, j - 1]).any()]
-    if len(first) == 1:
+    divided = divided_labels(plan.labels, predictions)
+    if len(divided) == 1:
         return None
     parts = []
-    for columns in np.split(np.arange(len(plan.labels)), first[1:]):
-        labels = tuple(plan.labels[j] for j in columns)
-        scored = {m: replace(each, labels=labels, p=each.p[:, columns]) for m, each in predictions.scored.items()}
-        again = _planned_again(name, replace(plan, labels=labels), Predictions(scored), plan_for)
+    for labels, scored in divided:
+        again = _planned_again(name, replace(plan, labels=labels), scored, plan_for)
         if again is None:
             return None
         parts.append(LabelPart(replace(again.plan, labels=labels), again.predictions))

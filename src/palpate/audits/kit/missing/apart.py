@@ -8,6 +8,7 @@ parts: each has its plan and predictions without a missing score. Without missin
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
@@ -37,6 +38,18 @@ class LabelByLabel(Protocol):
         The parts have the labels of `plan` in its order, and the same models.
         """
         ...
+
+
+def divided_labels(labels: Sequence[str], predictions: Predictions) -> list[tuple[tuple[str, ...], Predictions]]:
+    """The labels, in their order, in runs that lack the same scores of all models together, with the models' scores."""
+    gone = np.any([np.isnan(each.p) for each in predictions.scored.values()], axis=0)
+    starts = [j for j in range(1, len(labels)) if (gone[:, j] != gone[:, j - 1]).any()]
+    divided = []
+    for columns in np.split(np.arange(len(labels)), starts):
+        own = tuple(labels[j] for j in columns)
+        scored = {m: replace(each, labels=own, p=each.p[:, columns]) for m, each in predictions.scored.items()}
+        divided.append((own, Predictions(scored)))
+    return divided
 
 
 def joined_thresholds(found: Sequence[Thresholds]) -> Thresholds:
