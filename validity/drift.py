@@ -129,9 +129,9 @@ def tested(data: Drawn, n_months: int, rng: np.random.Generator) -> Told:
     periods = Periods(names, data.month, "month", 1)
     series = all_series(cases, periods, ("ill",), Predictions(answers))
     writer = RowWriter("drift")
-    changes = change_estimates(writer, series, cases, periods, rng)
+    changes = change_estimates(writer, series, cases.patient, periods, rng)
     trends = corrected(
-        list(trend_estimates(writer, series, cases, periods)), "bonferroni", 0.95, family_of=lambda _: "trends"
+        list(trend_estimates(writer, series, cases.patient, periods)), "bonferroni", 0.95, family_of=lambda _: "trends"
     )
     return Told(
         {each.metric: bool(row.significant) for each, row in zip(series, changes, strict=True)},

@@ -4,7 +4,8 @@ Patients and scores are those of `validity.performance`. Risks are right (*calib
 odds times 1.6, plus 0.4), too timid and too low (times 0.6, minus 0.5), or *bent* (the mean of p and its square), so
 that the true calibration curve is known. The truth of Emax is the largest true distance among the sample's own risks;
 all others are those of 400,000 patients. A pair is a calibrated model and a distorted one on the same patients, and a
-cohort is compared with another one of the same kind. Recalibration is fitted on as many other patients.
+cohort is compared with another one of the same kind. Recalibration is fitted on as many other patients. The length that
+an interval needs is 3.92 standard deviations of the estimates.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ GROUPS = {
 }
 
 
+_NEEDED = 0.8
+"""Of an interval's length, what chance needs at least. One that is too short needs all of it: coverage tells."""
 _COMPARED = {"": "", ", paired": "difference of models, ", ", cohorts": "difference of cohorts, "}
 
 
@@ -140,7 +143,22 @@ def cells(n_samples: int, seed: int, *, thin: bool = False) -> Iterator[Cell]:
     uneven = [(Setting(n, 0.1, 0.8, 5, "uneven"), shape) for n in (200, 500) for shape in ("calibrated", "extreme")]
     where = "uneven numbers of notes, 200 patients and more"
     yield from _coverage_cells(uneven[: 2 if thin else None], where, n_samples, seed)
+    yield from _length_cells(min(n_samples, 100 if thin else 400), seed, (0.8, 0.95))
     yield from _recalibration_cells(min(n_samples, 60 if thin else 400), seed)
+
+
+def _length_cells(n_samples: int, seed: int, levels: tuple[float, ...]) -> Iterator[Cell]:
+    """Whether intervals are too long: 1.96 standard deviations of the estimates, over half of one."""
+    for level, shape in product(levels, ("calibrated", "extreme")):
+        setting = Setting(500, 0.3, level, 1)
+        part = part_of(setting, shape, np.random.default_rng(seed), n_samples, _REPLICATES)
+        spread = part.spread(0.95)
+        for metric in ("calibration_intercept", "oe_ratio"):
+            k = CORE.index(metric)
+            half = (spread.high[1, k] - spread.low[1, k]) / 2.0
+            found = min(1.96 * float(np.nanstd(part.point[1, k], ddof=1)) / float(np.nanmean(half)), 1.0)
+            what = f"length that {metric.replace('_', ' ')} needs, as a share of its interval"
+            yield Cell(what, f"500 patients, {setting}, {shape}", found, n_samples, at_least=_NEEDED)
 
 
 def _coverage_cells(settings: list[tuple[Setting, str]], where: str, n_samples: int, seed: int) -> Iterator[Cell]:

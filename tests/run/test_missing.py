@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -240,13 +241,105 @@ def test_a_model_without_any_score_leaves_every_question_open(tmp_path: Path) ->
             assert rows["reason"].str.contains("silent has no score").all()
 
 
-def test_labels_that_lack_different_cases_are_named(tmp_path: Path) -> None:
-    frame = notes_frame(400).with_columns(dead=pl.col("ill").shift(5, fill_value=0))
-    scores = np.stack([(np.arange(400) * 7919 % 97) / 97, (np.arange(400) * 104729 % 89) / 89], axis=1)
-    scores[::4, 1] = np.nan
-    options = {"operating": {"n_replicates": 100, "thresholds": {"v": 0.3}}}
+BY_LABEL: dict[str, dict[str, Any]] = {
+    "operating": {"thresholds": {"v": 0.4}, "capacity": {"flag": 0.2}},
+    "slices": {"smallest": 20, "depth": 1},
+    "drift": {"every": "quarter"},
+    "recalibration": {},
+}
+
+
+def two_labels(n: int = 900) -> tuple[pl.DataFrame, np.ndarray]:
+    """Cases of a year with two outcomes, and scores of which the second label lacks some, in both splits."""
+    rng = np.random.default_rng(4)
+    y = rng.random((n, 2)) < 0.35
+    k = np.arange(n)
+    women = k // 2 % 5 < 2
+    scores = 1 / (1 + np.exp(0.6 - rng.normal(size=(n, 2)) - np.where(women, 0.2, 1.8)[:, None] * y))
+    scores[rng.random(n) < 0.3, 1] = np.nan
+    frame = pl.DataFrame(
+        {
+            "case_id": [f"c{j}" for j in k],
+            "patient_id": [f"p{j // 2}" for j in k],
+            "split": np.where(k // 2 % 3 == 0, "validation", "test"),
+            "time": [datetime(2023, 1, 1) + timedelta(days=int(day)) for day in k * 365 // n],
+            "sex": np.where(women, "f", "m"),
+            "ill": y[:, 0].astype(int),
+            "dead": y[:, 1].astype(int),
+        }
+    )
+    return frame, scores
+
+
+def numbers_of(name: str, frame: pl.DataFrame, labels: list[str], scores: np.ndarray, out: Path) -> pl.DataFrame:
+    """What an audit says of each number by itself: corrections are over all labels of a run."""
+    options = {name: {"n_replicates": 100, **BY_LABEL[name], "labels": labels}}
+    model = InMemory(scores, missing="report")
+    roles = {"patient": "patient_id", "split": "split"} | ({"time": "time"} if name == "drift" else {})
+    audit(
+        frame.drop("time") if name != "drift" else frame,
+        labels=["ill", "dead"] if scores.shape[1] == 2 else labels,
+        attributes=["sex"],
+        models={"m": model},
+        audits=options,
+        out=out,
+        **roles,
+    )
+    rows = pl.read_parquet(out / "results" / f"{name}.parquet").filter(pl.col("metric") != "missing_share")
+    keys = ["label", "metric", "group", "reference"]
+    own = pl.when(pl.col("reference").is_null()).then("low").otherwise("pointwise_low").alias("low")
+    tested = pl.col("metric").str.ends_with("_change") | pl.col("metric").str.ends_with("_trend")
+    return rows.filter(~tested).select(*keys, "value", "n", "n_positive", own).sort(keys)
+
+
+@pytest.mark.parametrize("name", BY_LABEL)
+def test_each_label_has_the_cases_that_have_its_score(name: str, tmp_path: Path) -> None:
+    """As a run of the label alone, on the cases that have its score, by hand."""
+    frame, scores = two_labels()
+    found = numbers_of(name, frame, ["ill", "dead"], scores, tmp_path / "both")
+    known = ~np.isnan(scores[:, 1])
+    wanted = {
+        "ill": numbers_of(name, frame.drop("dead"), ["ill"], scores[:, :1], tmp_path / "ill"),
+        "dead": numbers_of(name, frame.filter(known).drop("ill"), ["dead"], scores[known, 1:], tmp_path / "dead"),
+    }
+    for label, rows in wanted.items():
+        own = found.filter(label=label)
+        assert rows.height > 2
+        assert own.drop("value", "low").equals(rows.drop("value", "low")), label
+        for column in ("value", "low"):
+            both = (each[column].cast(float).to_numpy() for each in (own, rows))
+            np.testing.assert_allclose(*both, atol=1e-9, err_msg=f"{label} {column}")
+    assert found.filter(label="dead")["n"].max() < found.filter(label="ill")["n"].max()
+    page = (tmp_path / "both/report.html").read_text()
+    assert f"{name} is about the cases for which every model has the label" in page
+
+
+def test_a_change_is_tested_on_the_cases_that_have_the_labels_score(tmp_path: Path) -> None:
+    frame, scores = two_labels()
+    kept = {}
+    for some in ("both", "dead"):
+        rows = np.ones(len(frame), bool) if some == "both" else ~np.isnan(scores[:, 1])
+        labels = ["ill", "dead"] if some == "both" else ["dead"]
+        p = scores[rows] if some == "both" else scores[rows, 1:]
+        options = {"drift": {"n_replicates": 100, "labels": labels}}
+        roles: dict[str, Any] = {"time": "time", "split": "split", "patient": "patient_id", "labels": labels}
+        models = {"m": InMemory(p, missing="report")}
+        audit(frame.filter(rows).drop("sex"), models=models, audits=options, out=tmp_path / some, **roles)
+        table = pl.read_parquet(tmp_path / some / "results/drift.parquet")
+        kept[some] = table.filter(pl.col("metric").str.contains("_change|_trend"), label="dead").sort("metric")
+    assert kept["both"]["group"].to_list() == kept["dead"]["group"].to_list()
+    np.testing.assert_allclose(kept["both"]["value"].to_numpy(), kept["dead"]["value"].to_numpy(), atol=1e-9)
+    assert kept["both"]["n"].to_list() == kept["dead"]["n"].to_list()
+
+
+def test_a_label_that_a_model_does_not_score_at_all_leaves_the_others(tmp_path: Path) -> None:
+    """Nothing of the kind can be planned again: the model is left out, and said to be."""
+    frame, scores = two_labels()
+    scores[:, 1] = np.nan
+    options = {"operating": {"n_replicates": 100, "thresholds": {"v": 0.4}}}
+    roles = {"labels": ["ill", "dead"], "attributes": ["sex"]}
     result = audit(
-        frame, labels=["ill", "dead"], models={"m": InMemory(scores, missing="report")}, audits=options, out=tmp_path
+        frame.drop("time"), models={"m": InMemory(scores, missing="report")}, audits=options, out=tmp_path, **roles
     )
     said = [finding.sentence for finding in result["operating"].findings]
-    assert any("run it once per label" in each for each in said), said
+    assert any("m is left out of operating" in each for each in said), said

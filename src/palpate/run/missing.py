@@ -6,7 +6,9 @@ planned again without the cases of which a copy lacks a score, so that arms stay
 A model that lacks scores for most cases would take the other models' cases with it: it is left out instead, as are
 models that lack some where an audit cannot be planned again (texts that it made up, explanations, budgets). A model
 that is left out has a row without a value for each metric, and its questions are unsettled. Each such audit gets the
-share of missing scores of each of its arms as estimates (`missing_share`).
+share of missing scores of each of its arms as estimates (`missing_share`). An audit that takes labels one after the
+other (`LabelByLabel`) is planned again for each label, so that a score that is missing for one takes nothing from the
+others.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from palpate.audits.kit.missing import arm_shares
+from palpate.audits.kit.missing.apart import LabelByLabel, LabelPart, divided_labels
 from palpate.audits.kit.rows import RowWriter
 from palpate.cases.cohort import WEIGHT, Cohort
 from palpate.cases.edits import Ints
@@ -56,11 +59,19 @@ class Usable(NamedTuple):
     """How many scores are missing, by model and arm."""
     left_out: Mapping[str, str] = MappingProxyType({})
     """The models that the audit says nothing about, and why."""
+    parts: tuple[LabelPart[Any], ...] = ()
+    """Labels apart, where each has its own cases; none where all labels have the same."""
 
     @property
     def nothing(self) -> bool:
         """Whether no model is left."""
         return not self.predictions.scored
+
+    def analysed(self, audit: Audit, rng: np.random.Generator) -> AuditResult:
+        """What the audit says of what it can use."""
+        if self.parts and isinstance(audit, LabelByLabel):
+            return audit.analyse_apart(self.plan, self.parts, rng)
+        return audit.analyse(self.plan, self.predictions, rng)
 
     def told(self, result: AuditResult, audit: Audit) -> AuditResult:
         """The result with what was left out."""
@@ -100,6 +111,9 @@ def _usable(
     if not lacking or getattr(audit, "handles_missing", False):
         return Usable(plan, predictions)
     shares = tuple(row for model in lacking for row in arm_shares(name, plan, predictions, model))
+    apart = _apart(name, plan, predictions, plan_for) if isinstance(audit, LabelByLabel) else None
+    if apart is not None:
+        return apart._replace(shares=shares)
     altered = bool(plan.variants.n_edits.any())
     most = MOST_LACKING if altered else 0.0
     hopeless = {model for model, count in lacking.items() if count.n == count.asked or count.share > most > 0}
@@ -109,6 +123,32 @@ def _usable(
         return _complete_models(name, plan, predictions, lacking)._replace(shares=shares)
     gone = {model: lacking[model] for model in lacking if model in hopeless}
     return again._replace(shares=shares, findings=(*_left_out(name, gone), *again.findings), left_out=_reasons(gone))
+
+
+def _apart(
+    name: str, plan: Plan[Any], predictions: Predictions, plan_for: Callable[[Cohort], Plan[Any]]
+) -> Usable | None:
+    """Each label on the cases that every model scored for it; None where labels do not differ, or one has none.
+
+    Neighbouring labels that lack the same scores are one part.
+    """
+    divided = divided_labels(plan.labels, predictions)
+    if len(divided) == 1:
+        return None
+    parts = []
+    for labels, scored in divided:
+        again = _planned_again(name, replace(plan, labels=labels), scored, plan_for)
+        if again is None:
+            return None
+        parts.append(LabelPart(replace(again.plan, labels=labels), again.predictions))
+    total = _n_cases(plan)
+    n = {label: _n_cases(part.plan) for part in parts for label in part.plan.labels}
+    fewest, most = min(n, key=n.__getitem__), max(n.values())
+    said = (
+        f"Scores are missing: {name} is about the cases for which every model has the label's score: {n[fewest]:,} of "
+        f"{total:,} for '{fewest}', up to {most:,} for the others."
+    )
+    return Usable(plan, predictions, (Finding(sentence=said, kind="caveat"),), parts=tuple(parts))
 
 
 def _planned_again(

@@ -355,7 +355,7 @@ def _analyse(job: Job, name: str, usable: Usable, progress: RunProgress) -> Audi
     progress.stage(f"analysing {name}")
     if usable.nothing:
         return usable.empty(name, job.audits[name])
-    found = job.audits[name].analyse(usable.plan, usable.predictions, stream(job.seed, name, "analyse"))
+    found = usable.analysed(job.audits[name], stream(job.seed, name, "analyse"))
     found = usable.told(found, job.audits[name])
     said = one_cohort_fact(job.cohort, usable.plan)
     return found if said is None else replace(found, findings=(*found.findings, Finding(sentence=said)))

@@ -33,8 +33,20 @@ def titled(result: AuditResult, title: str) -> Table | Chart:
     return found[0]  # type: ignore[return-value]
 
 
-def test_every_measure_has_a_row_and_an_interval_around_right_risks() -> None:
+def test_intervals_of_many_patients_are_those_of_statsmodels() -> None:
+    """The draw is one of twenty: 0 lies just outside of both."""
     cohort, p = calibrated()
+    result = run(QUICK, cohort, {"m": p})
+    y, score = cohort.y.toarray()[1000:, 0].astype(float), p[1000:, 0]
+    sm = pytest.importorskip("statsmodels.api")
+    binomial = sm.families.Binomial()
+    large = sm.GLM(y, np.ones_like(y), family=binomial, offset=logit(score)).fit().conf_int()[0]
+    row = value(result, "calibration_intercept", model="m")
+    assert (row["low"], row["high"]) == pytest.approx(tuple(large), abs=0.03 * (large[1] - large[0]))
+
+
+def test_every_measure_has_a_row_and_an_interval_around_right_risks() -> None:
+    cohort, p = calibrated(seed=1)
     result = run(QUICK, cohort, {"m": p})
     right = {"calibration_intercept": 0.0, "calibration_slope": 1.0, "oe_ratio": 1.0}
     for metric in CORE:

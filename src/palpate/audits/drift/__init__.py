@@ -7,9 +7,9 @@ What changes with the patients alone (prevalence, mean risk, share flagged) is t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Annotated, ClassVar
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -27,17 +27,39 @@ from palpate.audits.drift.estimates import (
     trend_estimates,
 )
 from palpate.audits.drift.findings import drift_findings
-from palpate.audits.drift.measures import METRICS, PeriodSampling, TimedCases, all_series, measure_periods
+from palpate.audits.drift.measures import (
+    METRICS,
+    PeriodSampling,
+    Series,
+    TimedCases,
+    all_series,
+    measure_periods,
+    placed_series,
+)
 from palpate.audits.drift.plan import WHOLE, DriftPlan, Every, plan_periods
 from palpate.audits.drift.risks import RISKS, risk_rows
 from palpate.audits.kit.metrics import incomparable_scores
+from palpate.audits.kit.missing.apart import LabelPart, joined_thresholds
 from palpate.audits.kit.resampling import Correction, Family
 from palpate.audits.kit.rows import EstimateIndex, RowWriter, corrected, one_family
 from palpate.audits.kit.scope import Count, Recall, Replicates, Share, Threshold, Unit
-from palpate.audits.kit.thresholds import ThresholdRule, check_rule, decide_thresholds
+from palpate.audits.kit.thresholds import ThresholdRule, Thresholds, check_rule, decide_thresholds
 from palpate.cases.cohort import Cohort
 from palpate.results import AuditResult, Estimate, Plan, Predictions, estimates_frame
 from palpate.results.verdicts import margins_with
+
+
+class _PeriodsOfPart(NamedTuple):
+    """What was measured of some labels."""
+
+    thresholds: Thresholds
+    levels: list[Estimate]
+    tested: list[Estimate]
+    """Not corrected yet."""
+    few: dict[tuple[str, str], str]
+    n_patients: dict[str, int]
+    series: list[Series]
+    odd: dict[tuple[str, str], str]
 
 
 @dataclass(frozen=True)
@@ -96,12 +118,20 @@ class Drift:
 
     def analyse(self, plan: Plan[DriftPlan], predictions: Predictions, rng: np.random.Generator) -> AuditResult:
         """Levels by period, the latest against the first, changes and trends."""
-        planned = plan.memory
-        threshold = decide_thresholds(
-            plan, predictions.scored, rule=self._rule, validation=planned.validation, main=planned.main
-        )
-        cases = TimedCases.of(plan, predictions, threshold.values)
-        rows, few, n_patients = self._rows(plan, predictions, cases, rng)
+        return self.analyse_apart(plan, [LabelPart(plan, predictions)], rng)
+
+    def analyse_apart(
+        self, plan: Plan[DriftPlan], parts: Sequence[LabelPart[DriftPlan]], rng: np.random.Generator
+    ) -> AuditResult:
+        """The periods of all cases, with each label on the cases of its part."""
+        if len(parts) == 1:
+            plan = replace(parts[0].plan, labels=plan.labels)
+        predictions, planned = parts[0].predictions, plan.memory
+        how = PeriodSampling(self.unit, self.n_replicates, int(rng.integers(2**63)))
+        found = [self._part(plan, part, how) for part in parts]
+        threshold = joined_thresholds([each.thresholds for each in found])
+        rows, few = self._rows(plan, found, predictions.compared, rng)
+        n_patients = {name: max(each.n_patients[name] for each in found) for name in found[0].n_patients}
         analysis = DriftAnalysis(
             estimates=EstimateIndex(rows, label=plan.labels[0], group=WHOLE),
             periods=planned.periods,
@@ -115,7 +145,7 @@ class Drift:
             correction=self.correction,
             thresholds=threshold,
             margins=margins_with(self.margins),
-            odd=incomparable_scores(cases.y_score, plan.labels, predictions, decisions_count=True),
+            odd={pair: why for each in found for pair, why in each.odd.items()},
             n_untimed=planned.n_untimed,
         )
         answers = drift_answers(analysis)
@@ -135,28 +165,45 @@ class Drift:
             },
         )
 
-    def _rows(
-        self, plan: Plan[DriftPlan], predictions: Predictions, cases: TimedCases, rng: np.random.Generator
-    ) -> tuple[list[Estimate], dict[tuple[str, str], str], dict[str, int]]:
-        """All rows, the periods without enough cases, and how many patients each has."""
-        writer, models, periods = RowWriter(self.name, self.level), predictions.compared, plan.memory.periods
-        how = PeriodSampling(self.unit, self.n_replicates, int(rng.integers(2**63)))
+    def _part(self, plan: Plan[DriftPlan], part: LabelPart[DriftPlan], how: PeriodSampling) -> _PeriodsOfPart:
+        """Some labels in the periods of all cases."""
+        own, predictions = part.plan, part.predictions
+        periods, labels = own.memory.periods.within(plan.memory.periods), own.labels
+        threshold = decide_thresholds(
+            own, predictions.scored, rule=self._rule, validation=own.memory.validation, main=own.memory.main
+        )
+        cases, writer = TimedCases.of(own, predictions, threshold.values), RowWriter(self.name, self.level)
         levels: list[Estimate] = []
         tested: list[Estimate] = []
         few: dict[tuple[str, str], str] = {}
         n_patients: dict[str, int] = {}
-        for j, found in enumerate(measure_periods(cases, periods, plan.labels, predictions, how)):
+        for j, found in enumerate(measure_periods(cases, periods, labels, predictions, how)):
             risks = risk_rows(writer, cases, periods, found, j, predictions, how)
             levels += [*level_estimates(writer, found), *risks.levels]
-            tested += [*difference_estimates(writer, found, models), *risks.tested]
+            tested += [*difference_estimates(writer, found, predictions.compared), *risks.tested]
             n_patients = dict(found.n_patients)
             few |= {(found.label, name): why for name in found.parts if (why := found.lacking(name)) is not None}
-        series = all_series(cases, periods, plan.labels, predictions)
-        tested += trend_estimates(writer, series, cases, periods)
-        changes = change_estimates(writer, series, cases, periods, rng)
+        every, main = plan.variants.parent[plan.memory.main], own.variants.parent[own.memory.main]
+        series = placed_series(
+            all_series(cases, periods, labels, predictions), np.searchsorted(every, main), len(every)
+        )
+        odd = incomparable_scores(cases.y_score, labels, predictions, decisions_count=True)
+        return _PeriodsOfPart(threshold, levels, tested, few, n_patients, series, odd)
+
+    def _rows(
+        self, plan: Plan[DriftPlan], parts: Sequence[_PeriodsOfPart], models: tuple[str, ...], rng: np.random.Generator
+    ) -> tuple[list[Estimate], dict[tuple[str, str], str]]:
+        """All rows, and the periods without enough cases."""
+        writer, periods = RowWriter(self.name, self.level), plan.memory.periods
+        patient = plan.cohort.patients[plan.variants.parent[plan.memory.main]]
+        series = [each for part in parts for each in part.series]
+        tested = [row for part in parts for row in part.tested]
+        tested += trend_estimates(writer, series, patient, periods)
+        changes = change_estimates(writer, series, patient, periods, rng)
         chosen = one_family(self.family) or (lambda row: family(row, models))
+        levels = [row for part in parts for row in part.levels]
         rows = [*levels, *corrected(tested, self.correction, self.level, family_of=chosen), *changes]
-        return rows, few, n_patients
+        return rows, {key: why for part in parts for key, why in part.few.items()}
 
     @property
     def _rule(self) -> ThresholdRule:

@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from palpate.audits.drift.measures import METRICS, TESTED, PeriodMeasures, Series, TimedCases
+from palpate.audits.drift.measures import METRICS, TESTED, PeriodMeasures, Series
 from palpate.audits.drift.plan import FIRST, LATEST, Periods
 from palpate.audits.kit.differences import model_differences, population_differences
 from palpate.audits.kit.metrics import level_rows
 from palpate.audits.kit.rows import RowWriter
+from palpate.cases.edits import Ints
 from palpate.results import Estimate
 from palpate.stats.changes import FEWEST_PATIENTS, change_test, trends
 
@@ -63,7 +64,7 @@ def difference_estimates(writer: RowWriter, found: PeriodMeasures, models: Seque
 
 
 def change_estimates(
-    writer: RowWriter, series: Sequence[Series], cases: TimedCases, periods: Periods, rng: np.random.Generator
+    writer: RowWriter, series: Sequence[Series], patient: Ints, periods: Periods, rng: np.random.Generator
 ) -> list[Estimate]:
     """For every series the largest change at any date, corrected over all dates and series at once.
 
@@ -72,7 +73,7 @@ def change_estimates(
     found = change_test(
         [each.excesses for each in series],
         periods.code,
-        cases.patient,
+        patient,
         len(periods.names),
         rng=rng,
         level=writer.level,
@@ -87,7 +88,7 @@ def change_estimates(
             each.label,
             periods.names[int(found.after[k])] if known else "",
             float(found.difference[k]),
-            n=len(cases.patient),
+            n=each.n,
             interval=(float(found.low[k]), float(found.high[k])),
             p_value=float(found.p_value[k]),
             reason=None if known else _FEW,
@@ -102,12 +103,10 @@ def _tested(row: Estimate, n_family: int, level: float) -> Estimate:
     return replace(row, significant=row.p_value < 1.0 - level, n_family=n_family)
 
 
-def trend_estimates(
-    writer: RowWriter, series: Sequence[Series], cases: TimedCases, periods: Periods
-) -> Iterator[Estimate]:
+def trend_estimates(writer: RowWriter, series: Sequence[Series], patient: Ints, periods: Periods) -> Iterator[Estimate]:
     """The change of every series in a year, by a straight line; not corrected yet."""
     time = np.asarray((periods.code + 0.5) * periods.years, np.float64)
-    found = trends([each.excesses for each in series], time, cases.patient, level=writer.level)
+    found = trends([each.excesses for each in series], time, patient, level=writer.level)
     for k, each in enumerate(series):
         known = not np.isnan(found.slope[k])
         yield writer.row(
@@ -116,7 +115,7 @@ def trend_estimates(
             each.label,
             "all",
             float(found.slope[k]),
-            n=len(cases.patient),
+            n=each.n,
             interval=(float(found.low[k]), float(found.high[k])),
             p_value=1.0 if known else None,  # `corrected` derives it from the interval
             reason=None if known else _FEW_FOR_TREND,

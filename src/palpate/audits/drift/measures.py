@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from palpate.audits.kit.metrics import (
 )
 from palpate.audits.kit.scope import Unit
 from palpate.audits.kit.wording import counted
+from palpate.cases.edits import Ints
 from palpate.results import Plan, Predictions
 from palpate.stats import bootstrap
 from palpate.stats.changes import Excesses, auroc_excesses, ratio_excesses
@@ -169,6 +170,8 @@ class Series(NamedTuple):
     label: str
     metric: str
     excesses: Excesses
+    n: int
+    """How many cases it is about."""
 
 
 def all_series(cases: TimedCases, periods: Periods, labels: Sequence[str], predictions: Predictions) -> list[Series]:
@@ -180,8 +183,31 @@ def all_series(cases: TimedCases, periods: Periods, labels: Sequence[str], predi
             members = places.get(model) or [scored.index(model)]
             each = [_excesses(cases, periods, m, j) for m in members]
             for metric in TESTED:
-                found.append(Series(model, label, metric, _mean([one[metric] for one in each])))
+                found.append(Series(model, label, metric, _mean([one[metric] for one in each]), len(cases.patient)))
     return found
+
+
+def placed_series(series: Sequence[Series], at: Ints, n: int) -> list[Series]:
+    """Series of some cases as series of `n` cases, of which the others do not count; `at` is where they are."""
+    if len(at) == n:
+        return list(series)
+
+    def placed(values: NDArray[Any]) -> NDArray[Any]:
+        out = np.zeros(n, values.dtype)
+        out[at] = values
+        return out
+
+    return [
+        each._replace(
+            excesses=each.excesses._replace(
+                excess=placed(each.excesses.excess),
+                size=placed(each.excesses.size),
+                counted=tuple(placed(rows) for rows in each.excesses.counted),
+            ),
+            n=len(at),
+        )
+        for each in series
+    ]
 
 
 def _excesses(cases: TimedCases, periods: Periods, model: int, label: int) -> dict[str, Excesses]:

@@ -32,6 +32,10 @@ class Periods(NamedTuple):
     n_compared: int
     """How many periods at each end are compared with each other."""
 
+    def within(self, others: Periods) -> Periods:
+        """These cases in the periods of more cases, which begin no later and end no earlier."""
+        return others._replace(code=self.code + others.names.index(self.names[0]))
+
     @property
     def years(self) -> float:
         """The length of a period."""

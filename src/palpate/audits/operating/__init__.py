@@ -8,12 +8,14 @@ event it comes. Intervals are by patient; models are compared on the same resamp
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from palpate.audits.kit.metrics import member_places
+from palpate.audits.kit.missing.apart import LabelPart, joined_thresholds
 from palpate.audits.kit.resampling import Correction, Family
 from palpate.audits.kit.rows import EstimateIndex, RowWriter, corrected, one_family
 from palpate.audits.kit.scope import Count, Recall, Replicates, Share, Threshold, Unit
@@ -22,14 +24,34 @@ from palpate.audits.operating.answers import REQUIREMENTS, AlertAnalysis, operat
 from palpate.audits.operating.blocks import operating_blocks
 from palpate.audits.operating.estimates import DECISIONS, PointRows, timed_rows
 from palpate.audits.operating.findings import operating_findings
-from palpate.audits.operating.measures import AlertSampling, Decided, alert_curves, measure_points
+from palpate.audits.operating.measures import (
+    MOST_CURVES,
+    AlertCurve,
+    AlertSampling,
+    Decided,
+    alert_curves,
+    measure_points,
+)
 from palpate.audits.operating.plan import AlertPlan, plan_alerts
-from palpate.audits.operating.points import AlertPoint, PointRules, check_days, choose_points
+from palpate.audits.operating.points import AlertPoint, PointRules, check_days, choose_points, joined_points
 from palpate.audits.operating.stays import TIMED, timed_alerts
 from palpate.cases.cohort import Cohort
+from palpate.cases.edits import Ints
 from palpate.errors import ConfigError, closest
 from palpate.results import AuditResult, Estimate, Plan, Predictions, estimates_frame
 from palpate.stats.precision import n_distinct
+
+
+class _PointsOfPart(NamedTuple):
+    """What was measured of some labels."""
+
+    own: Thresholds
+    points: list[AlertPoint]
+    patient: Ints
+    levels: list[Estimate]
+    differences: list[Estimate]
+    curves: list[AlertCurve]
+    timed: list[str]
 
 
 @dataclass(frozen=True)
@@ -111,11 +133,20 @@ class Operating:
 
     def analyse(self, plan: Plan[AlertPlan], predictions: Predictions, rng: np.random.Generator) -> AuditResult:
         """Every point of every model and label, and models against each other."""
-        planned = plan.memory
-        decided = Decided.of(plan, predictions, planned.audited, self.combine)
-        own, points = self._points(plan, predictions, decided)
+        return self.analyse_apart(plan, [LabelPart(plan, predictions)], rng)
+
+    def analyse_apart(
+        self, plan: Plan[AlertPlan], parts: Sequence[LabelPart[AlertPlan]], rng: np.random.Generator
+    ) -> AuditResult:
+        """The points of each label on the stays or cases of its part."""
+        predictions, planned = parts[0].predictions, parts[0].plan.memory if len(parts) == 1 else plan.memory
         how = AlertSampling(self.unit, self.n_replicates, int(rng.integers(2**63)))
-        rows, timed = self._rows(plan, predictions, decided, points, how)
+        found = [self._part(part, how) for part in parts]
+        own, points = joined_thresholds([each.own for each in found]), joined_points([each.points for each in found])
+        family = one_family(self.family) or (lambda row: row.metric)
+        differences = [row for each in found for row in each.differences]
+        rows = [row for each in found for row in each.levels]
+        rows += corrected(differences, self.correction, self.level, family_of=family)
         analysis = AlertAnalysis(
             estimates=EstimateIndex(rows, label=plan.labels[0], group=points[0].name),
             points=points,
@@ -124,12 +155,12 @@ class Operating:
             ensembles=predictions.ensembles,
             labels=plan.labels,
             left_out=[label for label in plan.cohort.labels if label not in plan.labels] if not self.labels else [],
-            n_patients=n_distinct(decided.patient),
+            n_patients=n_distinct(np.concatenate([each.patient for each in found])),
             planned=planned,
             own=own,
             on_validation=len(planned.validation.start) > 0,
-            curves=alert_curves(decided, plan.labels, predictions),
-            timed=timed,
+            curves=[curve for each in found for curve in each.curves if curve.label in plan.labels[:MOST_CURVES]],
+            timed=found[0].timed,
             required=self.required,
             judged=self.required_at or self._rules.named,
             level=self.level,
@@ -178,15 +209,11 @@ class Operating:
         )
         return own, points
 
-    def _rows(
-        self,
-        plan: Plan[AlertPlan],
-        predictions: Predictions,
-        decided: Decided,
-        points: list[AlertPoint],
-        how: AlertSampling,
-    ) -> tuple[list[Estimate], list[str]]:
-        """Levels, then differences; and which metrics about time there are."""
+    def _part(self, part: LabelPart[AlertPlan], how: AlertSampling) -> _PointsOfPart:
+        """Levels, differences that are not corrected yet, curves, and which metrics about time there are."""
+        plan, predictions = part
+        decided = Decided.of(plan, predictions, plan.memory.audited, self.combine)
+        own, points = self._points(plan, predictions, decided)
         writer, models = RowWriter(self.name, self.level), predictions.compared
         places, scored = member_places(predictions), list(predictions.scored)
         members = {name: places.get(name) or [scored.index(name)] for name in predictions.names}
@@ -194,9 +221,9 @@ class Operating:
         levels: list[Estimate] = []
         differences: list[Estimate] = []
         timed: list[str] = []
-        for j, parts in enumerate(measure_points(decided, points, plan.labels, predictions, how)):
-            for point, part in zip(points, parts, strict=True):
-                made = PointRows(writer, part, point.threshold[:, j], members)
+        for j, measured in enumerate(measure_points(decided, points, plan.labels, predictions, how)):
+            for point, each in zip(points, measured, strict=True):
+                made = PointRows(writer, each, point.threshold[:, j], members)
                 levels += made.levels(per_day)
                 differences += made.differences(models)
                 alerts = timed_alerts(plan, predictions, point, j, decided)
@@ -204,8 +231,8 @@ class Operating:
                 over_time = timed_rows(writer, alerts, plan.labels[j], point, predictions.names, models, how)
                 levels += over_time[0]
                 differences += over_time[1]
-        family = one_family(self.family) or (lambda row: row.metric)
-        return [*levels, *corrected(differences, self.correction, self.level, family_of=family)], timed
+        curves = alert_curves(decided, plan.labels, predictions)
+        return _PointsOfPart(own, points, decided.patient, levels, differences, curves, timed)
 
     @property
     def _rules(self) -> PointRules:

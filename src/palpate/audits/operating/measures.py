@@ -24,6 +24,8 @@ RATES = ("sensitivity", "specificity", "ppv", "npv", "flag_rate")
 ALERTS = ("true_alerts", "false_alerts")
 """Shares of all decisions, which net benefit is made of; not reported."""
 _RESAMPLED = ("sensitivity", "specificity", "ppv", "npv", "prevalence")
+MOST_CURVES = 4
+"""Labels whose curves are drawn."""
 _CURVE = np.unique(np.concatenate([np.geomspace(0.002, 1.0, 45), np.linspace(0.02, 1.0, 50)]))
 """Shares that are flagged along a curve."""
 
@@ -130,14 +132,12 @@ class AlertCurve(NamedTuple):
     ppv: Floats
 
 
-def alert_curves(
-    decided: Decided, labels: Sequence[str], predictions: Predictions, most_labels: int = 4
-) -> list[AlertCurve]:
+def alert_curves(decided: Decided, labels: Sequence[str], predictions: Predictions) -> list[AlertCurve]:
     """Of every model that is compared; that of an ensemble is the mean of its members' curves."""
     places, scored = member_places(predictions), list(predictions.scored)
     weight = np.ones(len(decided.patient)) if decided.weight is None else decided.weight
     found = []
-    for j, label in enumerate(labels[:most_labels]):
+    for j, label in enumerate(labels[:MOST_CURVES]):
         y_true = decided.y_true[:, j]
         if not 0 < int(y_true.sum()) < len(y_true):
             continue

@@ -124,6 +124,20 @@ def choose_points(
     return points
 
 
+def joined_points(parts: Sequence[Sequence[AlertPoint]]) -> list[AlertPoint]:
+    """The points of some labels each, as those of all labels; each part has the same ones."""
+    joined = []
+    for own in zip(*parts, strict=True):
+        flagged = [each.flagged for each in own if each.flagged is not None]
+        joined.append(
+            own[0]._replace(
+                threshold=np.concatenate([each.threshold for each in own], axis=1),
+                flagged=np.concatenate(flagged, axis=1) if flagged else None,
+            )
+        )
+    return joined
+
+
 def _capacity(scores: NDArray[np.float64], share: float, weight: NDArray[np.float64] | None) -> Capacity:
     """Where everybody can be seen, nobody is left out: not even whose score is below all that were looked at."""
     return Capacity(0.0, 1.0) if share >= 1.0 else capacity_threshold(scores, share, weight=weight)

@@ -7,14 +7,17 @@ after, with paired differences and intervals by patient. Offered, not imposed: n
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import polars as pl
 
 from palpate.audits.kit.differences import population_differences
 from palpate.audits.kit.metrics import MetricReplicates, level_rows
+from palpate.audits.kit.missing.apart import LabelPart, joined_thresholds
 from palpate.audits.kit.resampling import Correction, Family
 from palpate.audits.kit.risks import BenefitRange, check_range
 from palpate.audits.kit.rows import EstimateIndex, RowWriter, corrected, one_family
@@ -39,6 +42,15 @@ from palpate.stats.risks.recalibration import METHODS, Method
 
 MAPS = "maps"
 """The table that is kept with the run."""
+
+
+class _FittedPart(NamedTuple):
+    """What was fitted for some labels, and the cases that it is tested on."""
+
+    testing: SplitCases
+    offers: list[Offer]
+    thresholds: Thresholds
+    seed: int
 
 
 @dataclass(frozen=True)
@@ -87,19 +99,22 @@ class Recalibration:
 
     def analyse(self, plan: Plan[FitAndTest], predictions: Predictions, rng: np.random.Generator) -> AuditResult:
         """Fit on the validation split, measure on the held-out cases, as it is and after each method."""
-        models, parts = predictions.compared, plan.memory
-        fitting = SplitCases.of(plan, predictions, parts.validation)
-        testing = SplitCases.of(plan, predictions, parts.test)
-        offers = fit_offers(fitting, models, plan.labels, self.methods, rng)
-        thresholds = decide_thresholds(
-            plan,
-            {name: predictions[name] for name in models},
-            rule=self._threshold_rule,
-            validation=parts.validation,
-            main=parts.test,
-        )
-        how = Testing(thresholds.values, self.net_benefit, self.n_replicates, int(rng.integers(2**63)))
-        rows = self._rows(measure_maps(testing, offers, models, plan.labels, how), models)
+        return self.analyse_apart(plan, [LabelPart(plan, predictions)], rng)
+
+    def analyse_apart(
+        self, plan: Plan[FitAndTest], parts: Sequence[LabelPart[FitAndTest]], rng: np.random.Generator
+    ) -> AuditResult:
+        """Fit and measure each label on the cases of its part."""
+        models = parts[0].predictions.compared
+        fits = [self._fitted(part, deepcopy(rng)) for part in parts]  # each label as if it were alone
+        offers = sorted((offer for fit in fits for offer in fit.offers), key=lambda each: models.index(each.model))
+        measured: dict[str, list[MetricReplicates]] = {}
+        for part, fit in zip(parts, fits, strict=True):
+            how = Testing(fit.thresholds.values, self.net_benefit, self.n_replicates, fit.seed)
+            for method, found in measure_maps(fit.testing, fit.offers, models, part.plan.labels, how).items():
+                measured.setdefault(method, []).extend(found)
+        rows, thresholds = self._rows(measured, models), joined_thresholds([fit.thresholds for fit in fits])
+        tested = np.unique(np.concatenate([part.plan.variants.parent[part.plan.memory.test] for part in parts]))
         analysis = RecalibrationAnalysis(
             estimates=EstimateIndex(rows, label=plan.labels[0], group=BEFORE),
             offers=offers,
@@ -108,10 +123,10 @@ class Recalibration:
             methods=(BEFORE, *self.methods),
             left_out=[label for label in plan.cohort.labels if label not in plan.labels] if not self.labels else [],
             level=self.level,
-            cohort=parts.cohort,
+            cohort=plan.memory.cohort,
             split=self.split,
-            n_test=len(testing.patient),
-            n_shared=parts.n_shared,
+            n_test=len(tested),
+            n_shared=parts[0].plan.memory.n_shared if len(parts) == 1 else plan.memory.n_shared,
             thresholds=thresholds.origin,
             benefit=self.net_benefit,
         )
@@ -120,8 +135,25 @@ class Recalibration:
             estimates=estimates_frame(rows),
             blocks=recalibration_blocks(analysis),
             findings=recalibration_findings(analysis),
-            provenance=self._provenance(analysis, thresholds, len(np.unique(testing.patient))),
+            provenance=self._provenance(analysis, thresholds, len(np.unique(plan.cohort.patients[tested]))),
             tables={MAPS: maps_frame(offers)},
+        )
+
+    def _fitted(self, part: LabelPart[FitAndTest], rng: np.random.Generator) -> _FittedPart:
+        plan, predictions, split = part.plan, part.predictions, part.plan.memory
+        models = predictions.compared
+        fitting = SplitCases.of(plan, predictions, split.validation)
+        return _FittedPart(
+            SplitCases.of(plan, predictions, split.test),
+            fit_offers(fitting, models, plan.labels, self.methods, rng),
+            decide_thresholds(
+                plan,
+                {name: predictions[name] for name in models},
+                rule=self._threshold_rule,
+                validation=split.validation,
+                main=split.test,
+            ),
+            int(rng.integers(2**63)),
         )
 
     def _rows(self, measured: dict[str, list[MetricReplicates]], models: tuple[str, ...]) -> list[Estimate]:

@@ -8,7 +8,7 @@ on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
@@ -16,14 +16,15 @@ import numpy as np
 from pydantic import Field
 
 from palpate.audits.kit.attributes import Cutting, check_attributes
+from palpate.audits.kit.missing.apart import LabelPart, joined_thresholds
 from palpate.audits.kit.resampling import Correction
 from palpate.audits.kit.rows import EstimateIndex, RowWriter, corrected
 from palpate.audits.kit.scope import Count, Recall, Replicates, Share, Threshold, Unit, require_text
-from palpate.audits.kit.thresholds import ThresholdRule, check_rule, decide_thresholds
+from palpate.audits.kit.thresholds import ThresholdRule, Thresholds, check_rule, decide_thresholds
 from palpate.audits.slices.answers import ASKS, SliceAnalysis, slice_answers
 from palpate.audits.slices.blocks import slice_blocks
 from palpate.audits.slices.findings import slice_findings
-from palpate.audits.slices.measures import NAMES, WHOLE, SliceResampling, examine
+from palpate.audits.slices.measures import NAMES, WHOLE, SliceFound, SliceResampling, examine
 from palpate.audits.slices.plan import AUDIT, Sliced, SliceScope, Words, plan_slices, slice_attributes
 from palpate.audits.slices.search import Metric, Searching
 from palpate.cases.cohort import Cohort
@@ -94,27 +95,25 @@ class Slices:
 
     def analyse(self, plan: Plan[Sliced], predictions: Predictions, rng: np.random.Generator) -> AuditResult:
         """Search, confirm and judge, for each model and label."""
-        sliced, models, margins = plan.memory, predictions.compared, margins_with(self.margins)
-        threshold = decide_thresholds(
-            plan,
-            {name: predictions[name] for name in models},
-            rule=self._threshold_rule,
-            validation=sliced.validation,
-            main=sliced.main,
-        )
-        how = Searching(
-            self.metric,
-            self.depth,
-            self.smallest,
-            self.fewest_events,
-            self.most,
-            self.level,
-            margins[self.metric],
-            plan.cohort.weights_of(plan.variants.parent[sliced.main]) is not None,
-        )
+        return self.analyse_apart(plan, [LabelPart(plan, predictions)], rng)
+
+    def analyse_apart(
+        self, plan: Plan[Sliced], parts: Sequence[LabelPart[Sliced]], rng: np.random.Generator
+    ) -> AuditResult:
+        """Search and confirm each label on the cases of its part, and judge all together."""
+        sliced = parts[0].plan.memory if len(parts) == 1 else plan.memory
+        predictions, margin = parts[0].predictions, margins_with(self.margins)[self.metric]
+        models, decided = predictions.compared, [self._thresholds(part) for part in parts]
+        threshold = joined_thresholds(decided)
         resampling = SliceResampling(self.n_replicates, self.unit, int(rng.integers(2**63)))
         writer = RowWriter(self.name, self.level)
-        rows, found = examine(writer, plan, predictions, threshold.values, how, resampling)
+        rows: list[Estimate] = []
+        found: dict[tuple[str, str], SliceFound] = {}
+        for part, own in zip(parts, decided, strict=True):
+            cases = part.plan.variants.parent[part.plan.memory.main]
+            how = self._searching(margin, weighted=part.plan.cohort.weights_of(cases) is not None)
+            more, known = examine(writer, part.plan, part.predictions, own.values, how, resampling)
+            rows, found = [*rows, *more], found | known
         estimates = self._corrected(rows)
         analysis = SliceAnalysis(
             EstimateIndex(estimates, label=plan.labels[0], group=WHOLE),
@@ -143,6 +142,19 @@ class Slices:
                 "confirmed_cases": int((~sliced.search).sum()),
             },
         )
+
+    def _thresholds(self, part: LabelPart[Sliced]) -> Thresholds:
+        return decide_thresholds(
+            part.plan,
+            {name: part.predictions[name] for name in part.predictions.compared},
+            rule=self._threshold_rule,
+            validation=part.plan.memory.validation,
+            main=part.plan.memory.main,
+        )
+
+    def _searching(self, margin: float, *, weighted: bool) -> Searching:
+        limits = (self.depth, self.smallest, self.fewest_events, self.most, self.level)
+        return Searching(self.metric, *limits, margin, weighted)
 
     def _corrected(self, rows: list[Estimate]) -> list[Estimate]:
         """The differences of all models and labels are one family."""
