@@ -138,6 +138,11 @@ YES = [
     "Yes; hard to imagine otherwise.",
     "Yes, more likely than not.",
     "Yes, I know this patient needs more support than he gets.",
+    "Yes, this looks like a typical return.",
+    "Yes: no cause was found for the fall.",
+    "Yes, and the reasons are too many to list.",
+    "Yes, as nobody at home can help him.",
+    "Yes, since there's no one to call.",
 ]
 NO = [
     "Considering everything, the answer is no.",
@@ -242,6 +247,11 @@ NO = [
     "No, it is hard to see why he would.",
     "No, his wife is not sure about the dose, but that is no reason.",
     "No, without risk factors that would be unusual.",
+    "No, not on the basis of this note.",
+    "No. That is my best estimate given limited data.",
+    "No, because nothing needs further work-up.",
+    "No, he is beyond the acute phase.",
+    "No, I'd be surprised.",
 ]
 NOTHING = [
     "It is not possible to answer yes or no without more information.",
@@ -426,12 +436,19 @@ NOTHING = [
     "No, I don't have any information about that.",
     "No. We simply can't tell.",
     "Yes, I'm afraid I can't answer that.",
+    "No, the note gives me too little to work with to determine an answer.",
+    "No, that cannot be answered without laboratory results.",
+    "No (unable to assess from this text)",
+    "No. I do not have the data.",
+    "No - it's impossible to know.",
+    "No, I couldn't possibly say.",
 ]
 MISREAD = {
     "Yes, with close follow-up no.",
     "Can I say yes? No.",
     '"Are you in pain?" "No." The patient seems stable.',
     "No, I haven't got enough to go on.",
+    "Yes, although strictly speaking nobody could know, I can't answer.",
 }
 """What is known to be read as a choice although it is none: words of others, and doubts far behind a choice."""
 UNREAD = {
@@ -463,5 +480,8 @@ JSON: list[tuple[str, float | str | None]] = [
     ('I am not a doctor. {"ill": 0.25}', 0.25),
     ('The patient refuses treatment. {"ill": 0.8}', 0.8),
     ('I would rather not say. {"ill": 0.5}', REFUSED),
+    ('I cannot help with this. {"ill": 0.3}', REFUSED),
+    ('I can\'t be certain. {"ill": 0.3}', 0.3),
+    ('Refusing is not an option, so: {"ill": 0.3}', 0.3),
 ]
 """Answers with a JSON object for the label `ill`, and what they say: a number, a refusal, or nothing."""

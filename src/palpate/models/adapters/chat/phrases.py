@@ -168,6 +168,7 @@ _KNOWS = _any(
     ),
     *("capabilit(?:y|ies)", "scope", "fulfill?", "comply"),
 )
+_KNOWS_IT = rf"{_KNOWS}\b(?! (?:any|an?)\b| (?:that |to )?(?:suggest|indicat|support|point))"
 _THEM = _any("he", "she", "they", "him", "her", "his", "their", r"patient\w*", "family", "team", "doctors?", "nurses?")
 _WORD = rf"(?!{_THEM}\b)[\w']+"
 _KNOWN = _any(
@@ -198,10 +199,9 @@ UNANSWERED = _said(
     + _any(
         _DECLINES,
         _AN_AI,
-        rf"I{_AM} ?{_CANNOT} (?:\w+ly )?(?:to )?{_HELP}\b",
+        rf"I{_AM} ?{_CANNOT} (?:\w+ly )?(?:to )?(?:{_HELP}\b|{_KNOWS_IT})",
         # "this is not something that I can predict", "there isn't enough information": nothing about a patient before
-        rf"(?:{_WORD} ){{0,6}}?{_NOT}\b(?: {_WORD}){{0,6}}? {_KNOWS}\b"
-        r"(?! (?:any|an?)\b| (?:that |to )?(?:suggest|indicat|support|point))",
+        rf"(?:{_WORD} ){{0,6}}?{_NOT}\b(?: {_WORD}){{0,8}}? {_KNOWS_IT}",
         rf"(?:{_WORD} ){{0,3}}?(?:information|info|data|details?|context)(?: (?!not){_WORD}){{0,2}} {_THERE}\b",
         rf"(?:(?:[^.!?\n]*\W)?{_IT} )?{_CANNOT} be (?:\w+ly )?{_KNOWN}\b",
         rf"(?:{_IT}(?:'s| is| remains) )?{_UNKNOWN}(?=\W*\Z| ?[^\w\s]| whether| if| as)",
