@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from palpate.files import is_secret, without_query, without_secrets
+from palpate.privacy import is_secret, without_query, without_secrets
 
 
 @pytest.mark.parametrize("name", ["token", "hf_token", "apiKey", "api_key", "X-API-Key", "password", "headers",

@@ -1,4 +1,4 @@
-"""Files on disk: YAML that knows its line numbers, files that appear whole or not at all, and what may not be in them.
+"""Files on disk: YAML that knows its line numbers, files that are there whole or not at all, cells of spreadsheets.
 
 Whoever writes a configuration, a suite or a definition writes it by hand, so every complaint names the file and the
 line. `read_yaml` gives a tree of `YamlNode`s. Asking a node for something that it is not (a list where there is a
@@ -14,7 +14,7 @@ import os
 import re
 import shutil
 import unicodedata
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import resources
@@ -25,13 +25,8 @@ import yaml
 
 from palpate.errors import ConfigError, PalpateError
 
-HIDDEN = "(hidden)"
 MOST_LEVELS, MOST_NODES = 100, 100_000
 """Of a YAML file: how deeply it may be nested, and how many values it may have."""
-_WORDS = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+")
-_SECRET = {"token", "password", "passwd", "passphrase", "secret", "credential", "credentials", "auth", "bearer"}
-_SECRET |= {"authorization", "authorisation", "headers", "apikey"}
-_KEYS = {"api", "access", "secret", "private", "signing", "subscription"}
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -372,37 +367,6 @@ def _build(node: yaml.Node, file: Path, inside: tuple[int, ...], left: list[int]
             raise ConfigError(problem, file=file, hint="remove one")
         content[name], key_lines[name] = _build(value, file, inside, left), at
     return YamlNode(content, node, file, key_lines)
-
-
-def is_secret(name: str) -> bool:
-    """Whether an option of this name holds a secret: `token`, `api_key`, `headers`; not `token_pattern`."""
-    words = [word.lower() for word in _WORDS.findall(name)]
-    if not words:
-        return False
-    return words[-1] in _SECRET or (words[-1] in ("key", "keys") and bool(_KEYS & set(words)))
-
-
-def without_secrets(value: Any, name: str = "") -> Any:
-    """A configuration that may be written down, in types that JSON and YAML know."""
-    if isinstance(value, Mapping):
-        if is_secret(name):
-            return {str(key): HIDDEN for key in value}
-        return {str(key): without_secrets(part, str(key)) for key, part in value.items()}
-    if is_secret(name) and value is not None and not isinstance(value, bool):
-        return HIDDEN
-    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-        return [without_secrets(part, name) for part in value]
-    if isinstance(value, str):
-        return without_query(value)
-    return value if isinstance(value, int | float | bool | None) else str(value)
-
-
-def without_query(source: str) -> str:
-    """A source without what a URL may hide in its query or before its host."""
-    if not source.startswith(("http:", "https:")):
-        return source
-    address, mark, _ = source.partition("?")
-    return f"{re.sub('//[^/@]*@', '//…@', address)}{'?…' if mark else ''}"
 
 
 def as_cell(value: object) -> object:

@@ -17,8 +17,9 @@ from palpate.cases.keys import distinct
 from palpate.config import DATA, Config, audit_name, load_config, make_audit
 from palpate.data.tables import read_cohort
 from palpate.errors import ConfigError
-from palpate.files import replacing, without_secrets
+from palpate.files import replacing
 from palpate.models import check_model, load_model, with_labels
+from palpate.privacy import without_secrets
 from palpate.results import AdaptiveAudit, Audit, AuditResult
 from palpate.run.checks import check_directory, check_groups, check_scope
 from palpate.run.conditions import Condition, RunNames, check_labels, parse

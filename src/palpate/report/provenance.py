@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from palpate.files import read_resource, without_secrets
+from palpate.files import read_resource
+from palpate.privacy import without_secrets
 from palpate.report import typeset
 from palpate.report.blocks import TableView, view_table
 from palpate.results import AuditResult, Column, Table

@@ -14,8 +14,8 @@ import numpy as np
 
 from palpate import __version__
 from palpate.cases.cohort import Cohort
-from palpate.files import without_query, without_secrets
 from palpate.models import Model, ModelSpec
+from palpate.privacy import without_query, without_secrets
 from palpate.registry import installed_versions
 from palpate.results import Audit, Plan
 from palpate.stats.precision import n_distinct
