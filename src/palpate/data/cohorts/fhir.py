@@ -43,8 +43,8 @@ _TOUCHED = "notes read as of their own time, though meta.lastUpdated is after th
 _NO_PATIENT = "are about no patient, but a group, a device or the like, and are left out"
 _MERGED = "of patients were replaced by other records of theirs (Patient.link) and count as these"
 _FURTHER = (
-    "notes have several different texts of one format, and the first is read: to FHIR, the attachments of a document are "
-    "the same document in several formats"
+    "notes have several different texts of one format, and the first is read: to FHIR, all attachments of a document "
+    "are the same document in several formats"
 )
 _OTHERWISE = "export this type too, or choose other options"
 

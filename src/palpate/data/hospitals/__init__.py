@@ -8,6 +8,7 @@ they quote the line that could not be read, and that line may be a note.
 from __future__ import annotations
 
 import codecs
+import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ import polars as pl
 
 from palpate.cases.columns import missing_column, quote
 from palpate.data.tables.formats import Format, check_complete, format_of
-from palpate.data.tables.line_ends import copy_exactly, has_mixed_ends
+from palpate.data.tables.line_ends import copy_exactly, has_mixed_ends, header_of
 from palpate.delimited import DELIMITERS, FileLayout, open_bytes
 from palpate.errors import CohortError
 from palpate.registry import optional
@@ -260,7 +261,18 @@ class Hospital:
                 return found
         # Not the message: it may quote a line of a note.
         kind = type(error).__name__.removesuffix("Exception")
-        return CohortError(f"the tables can't be read (DuckDB: {kind})", file=self.folder, hint="export them again")
+        line = re.search(r"CSV Error on Line: (\d+)", str(error))
+        told = f"DuckDB: {kind}" + (f", line {int(line[1]):,}" if line else "")
+        return CohortError(f"the tables can't be read ({told})", file=self._unread(), hint="export them again")
+
+    def _unread(self) -> str | Path:
+        """The table that DuckDB can't read, or the folder if it is none of them alone."""
+        for name, scan in self._scans.items():
+            try:
+                self.connection.execute(f"SELECT max(length(columns(*))) FROM ({self._cells(name)})").fetchall()
+            except _duckdb().Error:
+                return scan.name
+        return self.folder
 
     def _refuse_twice(self, table: str, key: str) -> None:
         """Refuse a key that occurs in two rows, which would count a stay or a patient twice."""
@@ -395,7 +407,7 @@ def _scan(file: Path) -> str:
     if file.name.lower().endswith(".parquet"):
         return f"read_parquet({path}, hive_partitioning = false)"
     cut = _cut(file)
-    names = ", ".join(f"{_literal(column)}: 'VARCHAR'" for column in _format(file).columns(file))
+    names = ", ".join(f"{_literal(column)}: 'VARCHAR'" for column in header_of(file, FileLayout(delimiter=cut.mark)))
     # One thread per file: if a thread starts in the middle, a line break inside a note looks like the end of a row.
     return (
         f"read_csv({path}, columns = {{{names}}}, auto_detect = false, header = true, skip = {cut.skipped}, "
