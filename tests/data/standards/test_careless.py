@@ -59,6 +59,14 @@ def test_fhir_references_to_what_a_resource_contains(tmp_path: Path) -> None:
         build_fhir(folder, options=FhirOptions(cases="notes", outcome="none"))
 
 
+@pytest.mark.parametrize("more", [{"class": [{"coding": [{"code": "IMP"}]}]}, {"actualPeriod": {"start": "2030-01-01"}}])
+def test_fhir_of_another_release(more: dict[str, object], tmp_path: Path) -> None:
+    """In R5 the class and the period of an encounter are elsewhere: without them it would only look like no stay."""
+    rows = [{**each, **(more if each["id"] == "e2" else {})} for each in fhir_files.hospital()]
+    with pytest.raises(CohortError, match=r"row 5: the Encounter is written in FHIR R5; export R4"):
+        build_fhir(fhir_files.write(tmp_path, rows))
+
+
 def test_omop_as_other_programs_write_it(tmp_path: Path) -> None:
     """NULL in empty cells, blanks in the header."""
     folder = omop_files.write(tmp_path / "a", omop_files.hospital())
