@@ -12,7 +12,7 @@ import pytest
 from palpate.data.cohorts.fhir import FhirOptions, build_fhir
 from palpate.data.cohorts.meds import build_meds
 from palpate.data.cohorts.omop import build_omop
-from palpate.data.hospitals import LONGEST_ROW
+from palpate.data.hospitals.scans import LONGEST_ROW
 from palpate.errors import CohortError
 from tests.data.standards import fhir_files, omop_files, test_meds
 from tests.data.standards.test_omop import labels, texts
@@ -59,7 +59,9 @@ def test_fhir_references_to_what_a_resource_contains(tmp_path: Path) -> None:
         build_fhir(folder, options=FhirOptions(cases="notes", outcome="none"))
 
 
-@pytest.mark.parametrize("more", [{"class": [{"coding": [{"code": "IMP"}]}]}, {"actualPeriod": {"start": "2030-01-01"}}])
+@pytest.mark.parametrize(
+    "more", [{"class": [{"coding": [{"code": "IMP"}]}]}, {"actualPeriod": {"start": "2030-01-01"}}]
+)
 def test_fhir_of_another_release(more: dict[str, object], tmp_path: Path) -> None:
     """In R5 the class and the period of an encounter are elsewhere: without them it would only look like no stay."""
     rows = [{**each, **(more if each["id"] == "e2" else {})} for each in fhir_files.hospital()]

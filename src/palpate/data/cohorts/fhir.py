@@ -236,8 +236,7 @@ def _stage(
         one = line.resource
         about = one.get("code") if one["resourceType"] == "DiagnosticReport" else one.get("type")
         chosen = resources.matches([about, *(one.get("category") or ())], types)
-        wrong = row[4] == resources.WRONG
-        read = chosen and not wrong
+        read = chosen and row[4] != resources.WRONG
         text = text_of(attachments, line, drop=options.attachments == "drop") if read else None
         found["further"] += read and has_further_text(attachments, line)
         keep("documents", line, (*row, chosen, text, *written))
