@@ -12,6 +12,7 @@ import pytest
 from palpate.data.cohorts.fhir import FhirOptions, build_fhir
 from palpate.data.cohorts.meds import build_meds
 from palpate.data.cohorts.omop import build_omop
+from palpate.data.hospitals.scans import LONGEST_ROW
 from palpate.errors import CohortError
 from tests.data.standards import fhir_files, omop_files, test_meds
 from tests.data.standards.test_omop import labels, texts
@@ -56,6 +57,16 @@ def test_fhir_references_to_what_a_resource_contains(tmp_path: Path) -> None:
     folder = fhir_files.write(tmp_path / "c", rows)
     with pytest.raises(CohortError, match=r"the DocumentReference has no patient \(subject\)"):
         build_fhir(folder, options=FhirOptions(cases="notes", outcome="none"))
+
+
+@pytest.mark.parametrize(
+    "more", [{"class": [{"coding": [{"code": "IMP"}]}]}, {"actualPeriod": {"start": "2030-01-01"}}]
+)
+def test_fhir_of_another_release(more: dict[str, object], tmp_path: Path) -> None:
+    """In R5 the class and the period of an encounter are elsewhere: without them it would only look like no stay."""
+    rows = [{**each, **(more if each["id"] == "e2" else {})} for each in fhir_files.hospital()]
+    with pytest.raises(CohortError, match=r"row 5: the Encounter is written in FHIR R5; export R4"):
+        build_fhir(fhir_files.write(tmp_path, rows))
 
 
 def test_omop_as_other_programs_write_it(tmp_path: Path) -> None:
@@ -120,3 +131,23 @@ def test_a_bad_cell_of_a_table_with_mixed_line_ends(tmp_path: Path) -> None:
     file.write_bytes(file.read_bytes() + b"\r\n\r\n")
     with pytest.raises(CohortError, match=r"VISIT_OCCURRENCE.csv, row 4, column 'visit_start_datetime': "):
         build_omop(tmp_path)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_omop_with_the_row_numbers_of_pandas(end: str, tmp_path: Path) -> None:
+    """The first cell of the header is empty: cells must stay under their own columns."""
+    folder = omop_files.write(tmp_path, omop_files.hospital())
+    expected = build_omop(folder)
+    for file in folder.iterdir():
+        head, *rows = file.read_text().splitlines()
+        file.write_bytes("\n".join([f",{head}", *(f"{k},{row}" for k, row in enumerate(rows)), end]).encode())
+    built = build_omop(folder)
+    assert built.cohort.fingerprint == expected.cohort.fingerprint
+
+
+def test_the_file_that_duckdb_cannot_read_is_named(tmp_path: Path) -> None:
+    tables = omop_files.hospital()
+    tables["NOTE"][2]["note_text"] = "a" * (LONGEST_ROW + 1)
+    folder = omop_files.write(tmp_path, tables)
+    with pytest.raises(CohortError, match=r"NOTE.csv: the tables can't be read \(DuckDB: InvalidInput, line 4\)"):
+        build_omop(folder)

@@ -519,3 +519,23 @@ def test_two_records_of_one_patient_are_one_patient(said_by: str, tmp_path: Path
     assert labels(built) == {"a1": int(one), "b1": 0}
     assert (built.cohort.n_patients, texts(built)["a1"]) == (1 if one else 2, "Note da.")
     assert any("Patient.link" in fact for fact in built.cohort.facts) == one
+
+
+@pytest.mark.parametrize(
+    ("parts", "n"),
+    [
+        ([attachment("Page one."), attachment("Page two.")], 1),
+        ([attachment("Page one."), attachment("Page one.")], 0),
+        ([attachment("Page one."), attachment("<p>Page one.</p>", "text/html")], 0),
+        ([attachment("<p>One</p>", "text/html"), attachment("Page one."), attachment("<p>Two</p>", "text/html")], 0),
+        ([{**attachment("Page one."), "data": None, "url": "data:,Page%20one."}, attachment("Page two.")], 1),
+    ],
+)
+def test_a_second_text_of_the_same_format_is_counted(parts: list[Resource], n: int, tmp_path: Path) -> None:
+    """To FHIR all attachments are one document: the first text is read, and it is said that there are others."""
+    rows = [*hospital(), document("x", 1, when(1), "e1", *parts)]
+    built = build(write(tmp_path, rows))
+    said = [each for each in built.assumed if "several different texts" in each]
+    assert [each.partition(" ")[0] for each in said] == ["1"] * n
+    assert any(text.startswith("Page one.") for text in built.cohort.cases["text"])
+    assert not any("two" in text.lower() for text in built.cohort.cases["text"])

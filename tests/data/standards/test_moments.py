@@ -46,12 +46,15 @@ def cells(draw: st.DrawFn, order: str) -> Cell:
     day = draw(days)
     slashed = f"{day.month}/{day.day}/{day.year}" if order == "mdy" else f"{day.day}/{day.month}/{day.year}"
     forms = [day.isoformat(), f"{day.year:04}{day.month:02}{day.day:02}", slashed]
-    form = draw(st.sampled_from(forms))
+    others = [f"{day.year}/{day.month:02}/{day.day:02}", f"{day.day}.{day.month}.{day.year}", f"{day:%d-%b-%Y}".upper()]
+    form = draw(st.sampled_from([*forms, *others]))
     if form == forms[1] or draw(st.booleans()):
         return Cell(form, datetime(day.year, day.month, day.day))
     hour, minute, second = draw(times)
     wall = datetime(day.year, day.month, day.day, hour, minute, min(second, 59))
     clock = f"{hour:02}:{minute:02}:{second:02}"
+    if form in others:
+        return Cell(f"{form} {clock}", wall)
     half = f"{hour % 12 or 12:02}:{minute:02}:{second:02} {'PM' if hour >= 12 else 'AM'}"
     if form == forms[2]:
         return Cell(f"{form} {draw(st.sampled_from([clock, half]))}", wall)
@@ -110,6 +113,8 @@ def test_moments_are_those_of_the_slow_version(order: str, macros: duckdb.DuckDB
         ("2020-02-03", "2020-02-03 25:00", "note_datetime"),
         ("unknown", "2020-02-03 14:00", None),
         ("2020-02-03", "2020-02-03 13:30 PM", "note_datetime"),
+        ("31-FEB-2020", None, "note_date"),
+        ("03-FEB-20", None, "note_date"),
     ],
 )
 def test_what_is_no_date_is_refused(
@@ -121,6 +126,11 @@ def test_what_is_no_date_is_refused(
         return
     with pytest.raises(duckdb.Error, match=re.escape(f"palpate|date|note|{column}")):
         macros.execute(query, [day, time]).fetchone()
+
+
+def test_sql_servers_own_notation(macros: duckdb.DuckDBPyConnection) -> None:
+    found = macros.execute("SELECT parsed_date('Feb  3 2020  2:05PM'), parsed_date('Feb 13 2020 12:00AM')").fetchone()
+    assert found == (datetime(2020, 2, 3, 14, 5), datetime(2020, 2, 13))
 
 
 def test_a_moment_is_a_small_expression(macros: duckdb.DuckDBPyConnection) -> None:

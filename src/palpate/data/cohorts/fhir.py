@@ -8,6 +8,7 @@ compared by day.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -18,7 +19,7 @@ import polars as pl
 from palpate.data.cohorts import BuiltCohort, FlowStep, flow_steps
 from palpate.data.hospitals import Announce, Hospital, in_memory
 from palpate.data.hospitals.fhir import Line, Staging, find_files, read_resources, resources
-from palpate.data.hospitals.fhir.attachments import text_of
+from palpate.data.hospitals.fhir.attachments import has_further_text, text_of
 from palpate.data.hospitals.options import NOTES_ALONE, Names, RecordOptions, every_kind, notes_alone
 from palpate.data.hospitals.records import Records, build_cases, pattern
 from palpate.errors import CohortError
@@ -41,6 +42,10 @@ _AS_OF = "the same id occurs again, and not at another time; the newest version 
 _TOUCHED = "notes read as of their own time, though meta.lastUpdated is after the index"
 _NO_PATIENT = "are about no patient, but a group, a device or the like, and are left out"
 _MERGED = "of patients were replaced by other records of theirs (Patient.link) and count as these"
+_FURTHER = (
+    "notes have several different texts of one format, and the first is read: to FHIR, all attachments of a document "
+    "are the same document in several formats"
+)
 _OTHERWISE = "export this type too, or choose other options"
 
 
@@ -77,7 +82,7 @@ def build_fhir(
         hospital = Hospital(connection, source, progress, scratch)
         staging = Staging(hospital, resources.SCHEMAS)
         replaced: dict[str, str] = {}
-        others = _stage(staging, files, chosen, hospital.progress, replaced)
+        found = _stage(staging, files, chosen, hospital.progress, replaced)
         if staging.n_rows["documents"] and not staging.n_rows["encounters"]:
             chosen, assumed = notes_alone(chosen)
         _need(staging, source, chosen)
@@ -90,12 +95,13 @@ def build_fhir(
         hospital.run("fhir", {"visit_kinds": [kind.upper() for kind in kinds], **settings})
         _need_condition(hospital, source, chosen)
         facts = ["times with an offset are compared in UTC, dates without a time by day"]
-        facts += [f"{others:,} resources {_NO_PATIENT}"] if others else []
+        facts += [f"{found['others']:,} resources {_NO_PATIENT}"] if found["others"] else []
         facts += [f"{n_merged:,} records {_MERGED}"] if n_merged else []
         steps = {key: step for key, step in _NOTE_STEPS.items() if key != "version" or chosen.cases == "notes"}
         records = Records(source, staging.n_rows["patients"] > 0, False, steps, "encounters", tuple(facts))
         records = records._replace(start=_encounters(hospital), first_notes=_notes(hospital), others=_others(hospital))
-        records = records._replace(has_spans=True, has_versions=True, assumed=(*assumed, *every))
+        further = [f"{found['further']:,} {_FURTHER}"] if found["further"] else []
+        records = records._replace(has_spans=True, has_versions=True, assumed=(*assumed, *every, *further))
         if chosen.observations:
             measure = partial(_measure, same_day=chosen.keeps_same_day)
             records = records._replace(prepare=measure, attributes=_attributes(hospital))
@@ -212,11 +218,13 @@ def _others(hospital: Hospital) -> tuple[FlowStep, ...]:
 
 def _stage(
     staging: Staging, files: list[Path], options: FhirOptions, progress: Announce, replaced: dict[str, str]
-) -> int:
-    """Read every file once, and keep what is needed of each resource; how many were about no patient.
+) -> Counter[str]:
+    """Read every file once, and keep what is needed of each resource; how many were about no patient (`others`), and
+    how many notes have a `further` text of the format that is read.
 
     `replaced` gets the former records of patients, with those that took their places.
     """
+    found = Counter[str]()
     sought = _compiled(options.conditions)
     types, measured = _compiled(options.types), _compiled(options.observations)
 
@@ -228,9 +236,9 @@ def _stage(
         one = line.resource
         about = one.get("code") if one["resourceType"] == "DiagnosticReport" else one.get("type")
         chosen = resources.matches([about, *(one.get("category") or ())], types)
-        wrong = row[4] == resources.WRONG
-        read = chosen and not wrong
+        read = chosen and row[4] != resources.WRONG
         text = text_of(attachments, line, drop=options.attachments == "drop") if read else None
+        found["further"] += read and has_further_text(attachments, line)
         keep("documents", line, (*row, chosen, text, *written))
 
     # What was not asked for is kept too, if it has an id: it may be the newest version of something that was.
@@ -255,10 +263,9 @@ def _stage(
         **({"Observation": observation} if measured is not None else {}),
         **({} if options.text == "leave" and options.cases == "visits" else dict.fromkeys(options.resources, document)),
     }
-    others = 0
     for line in read_resources(files, readers, progress):
         if resources.about_another(line.resource):
-            others += 1
+            found["others"] += 1
             continue
         try:
             readers[line.resource["resourceType"]](line)
@@ -266,7 +273,7 @@ def _stage(
             raise line.error("contains an unpaired surrogate", "save the file as UTF-8") from None
         except (AttributeError, TypeError, KeyError):
             raise line.error("does not have the structure of FHIR R4", "export it again") from None
-    return others
+    return found
 
 
 def _compiled(globs: Names) -> re.Pattern[str] | None:

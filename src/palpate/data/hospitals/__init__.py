@@ -7,7 +7,7 @@ they quote the line that could not be read, and that line may be a note.
 
 from __future__ import annotations
 
-import codecs
+import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import polars as pl
 
 from palpate.cases.columns import missing_column, quote
-from palpate.data.tables.formats import Format, check_complete, format_of
-from palpate.data.tables.line_ends import copy_exactly, has_mixed_ends
-from palpate.delimited import DELIMITERS, FileLayout, open_bytes
+from palpate.data.hospitals.scans import literal, scan_of, table_format
+from palpate.data.tables.formats import check_complete
 from palpate.errors import CohortError
 from palpate.registry import optional
 
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".parquet", ".csv", ".csv.gz", ".tsv", ".tsv.gz")
 MEMORY_LIMIT = "1500MB"
-LONGEST_ROW = 16 * 2**20
-_LONGEST_HEADER = 2**16
 TYPES: dict[str, pl.DataType] = {
     "VARCHAR": pl.String(),
     "VARCHAR[]": pl.List(pl.String()),
@@ -113,7 +110,7 @@ class Hospital:
             self.attach_scan(table, self.known[table.name])
             return
         file = file or find_table(self.folder, table)
-        form = _format(file)
+        form = table_format(file)
         scan = Scan(file, form.columns(file), "")
         columns = _match_columns(table, scan)
         self._files[table.name] = file
@@ -122,15 +119,7 @@ class Hospital:
         else:
             self.progress(f"checking {file.name}")
             check_complete(file)
-        self.attach_scan(table, scan._replace(sql=self._readable(table, file)))
-
-    def _readable(self, table: SourceTable, file: Path) -> str:
-        """What DuckDB reads in place of a file: the file, or a copy if its lines end in several ways."""
-        if file.name.lower().endswith(".parquet") or not has_mixed_ends(file):
-            return _scan(file)
-        folder = self.scratch / f"{table.name}_lines"
-        copy_exactly(file, FileLayout(delimiter=_cut(file).mark), folder)
-        return f"read_parquet({_literal(str(folder))} || '/*.parquet', hive_partitioning = false)"
+        self.attach_scan(table, scan._replace(sql=scan_of(file, self.scratch / f"{table.name}_lines")))
 
     def attach_scan(self, table: SourceTable, scan: Scan) -> None:
         """The same for a table that DuckDB can already read, such as one of a database."""
@@ -252,7 +241,7 @@ class Hospital:
             hint = "free disk space or memory, or set TMPDIR to a larger disk"
             return CohortError("not enough memory and disk space to read the tables", hint=hint)
         for name, file in self._files.items():
-            form = _format(file)
+            form = table_format(file)
             first = next(iter(self._columns[name].values()))
             try:
                 form.frame(file, (first,), {})
@@ -260,7 +249,18 @@ class Hospital:
                 return found
         # Not the message: it may quote a line of a note.
         kind = type(error).__name__.removesuffix("Exception")
-        return CohortError(f"the tables can't be read (DuckDB: {kind})", file=self.folder, hint="export them again")
+        line = re.search(r"CSV Error on Line: (\d+)", str(error))
+        told = f"DuckDB: {kind}" + (f", line {int(line[1]):,}" if line else "")
+        return CohortError(f"the tables can't be read ({told})", file=self._unread(), hint="export them again")
+
+    def _unread(self) -> str | Path:
+        """The table that DuckDB can't read, or the folder if it is none of them alone."""
+        for name, scan in self._scans.items():
+            try:
+                self.connection.execute(f"SELECT max(length(columns(*))) FROM ({self._cells(name)})").fetchall()
+            except _duckdb().Error:
+                return scan.name
+        return self.folder
 
     def _refuse_twice(self, table: str, key: str) -> None:
         """Refuse a key that occurs in two rows, which would count a stay or a patient twice."""
@@ -294,7 +294,7 @@ def in_memory() -> Iterator[tuple[duckdb.DuckDBPyConnection, Path]]:
         connection = _duckdb().connect(":memory:")
         try:
             connection.execute(f"SET memory_limit = '{MEMORY_LIMIT}'")
-            connection.execute(f"SET temp_directory = {_literal(scratch)}")
+            connection.execute(f"SET temp_directory = {literal(scratch)}")
             # Each thread holds a row group of notes, and more threads hardly speed up decompression.
             connection.execute("SET threads = 1")
             connection.execute("SET TimeZone = 'UTC'")  # a column with a zone is told the same on every machine
@@ -334,7 +334,7 @@ def has_table(folder: Path, table: SourceTable) -> bool:
 
 def table_columns(file: Path) -> tuple[str, ...]:
     """The columns of a table's file, as they are spelled."""
-    return _format(file).columns(file)
+    return table_format(file).columns(file)
 
 
 def sql_name(column: str) -> str:
@@ -364,46 +364,3 @@ def _refuse_numbers(file: Path, columns: Mapping[str, str]) -> None:
     if column is not None and pl.read_parquet_schema(file)[column].is_numeric():
         hint = "export the codes as strings"
         raise CohortError("the codes are numbers, so leading zeros are lost", file=file, column=column, hint=hint)
-
-
-def _format(file: Path) -> Format:
-    """The file's format, with the delimiter that DuckDB is told too."""
-    return format_of(file, FileLayout(delimiter=_cut(file).mark))
-
-
-class _Cut(NamedTuple):
-    """What separates the cells of a CSV file, and how many lines stand before its header."""
-
-    mark: str | None
-    skipped: int
-
-
-def _cut(file: Path) -> _Cut:
-    """The mark that cuts the header most often: columns of hospitals' tables have none of them in their names."""
-    if file.name.lower().endswith(".parquet") or not file.is_file():
-        return _Cut(None, 0)
-    with open_bytes(file) as content:
-        first, second = content.readline(_LONGEST_HEADER), content.readline(_LONGEST_HEADER)
-    says = first.removeprefix(codecs.BOM_UTF8).strip().lower().startswith(b"sep=")  # as Excel is told the delimiter
-    header = second if says else first
-    return _Cut(max(DELIMITERS, key=lambda mark: header.count(mark.encode())), int(says))
-
-
-def _scan(file: Path) -> str:
-    """A DuckDB table function for the file: all columns are strings, nothing is guessed."""
-    path = _literal("".join(f"[{c}]" if c in "*?[" else c for c in str(file)))
-    if file.name.lower().endswith(".parquet"):
-        return f"read_parquet({path}, hive_partitioning = false)"
-    cut = _cut(file)
-    names = ", ".join(f"{_literal(column)}: 'VARCHAR'" for column in _format(file).columns(file))
-    # One thread per file: if a thread starts in the middle, a line break inside a note looks like the end of a row.
-    return (
-        f"read_csv({path}, columns = {{{names}}}, auto_detect = false, header = true, skip = {cut.skipped}, "
-        f"delim = {_literal(cut.mark or ',')}, quote = '\"', escape = '\"', parallel = false, strict_mode = true, "
-        f"hive_partitioning = false, "
-        f"max_line_size = {LONGEST_ROW})"
-    )
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

@@ -12,6 +12,12 @@ CREATE MACRO slashed(cell) AS
          ELSE try_strptime(cell, [
              '%m/%d/%Y', '%m/%d/%Y %H:%M', '%m/%d/%Y %H:%M:%S', '%m/%d/%Y %I:%M %p', '%m/%d/%Y %I:%M:%S %p']) END;
 
+-- Notations that can be read in one way only: 2039/07/23, 23.7.2039, 23-JUL-2039 (Oracle), Jul 23 2039 2:05PM (SQL Server).
+CREATE MACRO other_date(cell) AS
+    CASE WHEN regexp_matches(cell, '^\d{4}/|^\d{1,2}(\.\d{1,2}\.|-[A-Za-z]{3}-)\d{4}|^[A-Za-z]{3} ') THEN try_strptime(cell, [
+        '%Y/%m/%d', '%Y/%m/%d %H:%M', '%Y/%m/%d %H:%M:%S', '%d.%m.%Y', '%d.%m.%Y %H:%M', '%d.%m.%Y %H:%M:%S',
+        '%d-%b-%Y', '%d-%b-%Y %H:%M', '%d-%b-%Y %H:%M:%S', '%b %d %Y %I:%M%p']) END;
+
 -- What the hospital's clock showed: an offset from UTC is not applied here, but in `in_utc`.
 CREATE MACRO parsed_date(cell) AS
     CASE WHEN regexp_matches(cell, '^\d{4}-\d{2}-\d{2}')
@@ -20,7 +26,7 @@ CREATE MACRO parsed_date(cell) AS
                        '%Y-%m-%d %I:%M %p', '%Y-%m-%d %I:%M:%S %p', '%Y-%m-%d %I:%M%p', '%Y-%m-%d %I:%M:%S%p'])
                    ELSE try_cast(cell AS TIMESTAMP) END
          WHEN regexp_matches(cell, '^\d{8}$') THEN try_strptime(cell, '%Y%m%d')
-         ELSE slashed(cell) END;
+         ELSE coalesce(slashed(cell), other_date(cell)) END;
 
 CREATE MACRO has_offset(cell) AS coalesce(regexp_matches(cell, '\d{2}:\d{2}.*(Z|[+-]\d{2}(:?\d{2})?)$'), false);
 

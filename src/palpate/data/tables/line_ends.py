@@ -7,7 +7,7 @@ another system, may have others too, and are then read by the exact reader.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -53,11 +53,20 @@ def _outside(blocks: Iterable[bytes]) -> Iterator[bytes]:
         yield _QUOTED.sub(b"", block)
 
 
+def header_of(file: Path, layout: FileLayout) -> tuple[str, ...]:
+    """What a CSV file's cells are called by their places, also where the header says nothing, as above row numbers."""
+    return _named(next(csv_rows(file, layout), []))
+
+
+def _named(header: Sequence[str]) -> tuple[str, ...]:
+    return tuple(name or f"(cell {k})" for k, name in enumerate(header, start=1))
+
+
 def copy_exactly(file: Path, layout: FileLayout, folder: Path) -> None:
     """Write a file's rows into a folder of Parquet files, as the exact reader has them."""
     folder.mkdir()
     rows = csv_rows(file, layout)
-    schema = dict.fromkeys(next(rows), pl.String())
+    schema = dict.fromkeys(_named(next(rows)), pl.String())
     pl.DataFrame(schema=schema).write_parquet(folder / f"{0:06d}.parquet")
     for k, batch in enumerate(iter(lambda: list(islice(rows, ROWS)), []), start=1):
         pl.DataFrame(batch, schema=schema, orient="row").write_parquet(folder / f"{k:06d}.parquet")

@@ -46,9 +46,7 @@ def content_type(value: object) -> ContentType:
 
 def text_of(attachments: Sequence[Any], line: Line, *, drop: bool) -> str | None:
     """The text of the best attachment; with `drop`, one that can't be read is None instead of an error."""
-    there = [_with_data(each, line) for each in attachments if isinstance(each, dict)]
-    known = [(content_type(each.get("contentType")), each) for each in there]
-    readable = [(kind, each) for kind, each in known if kind.kind in READABLE]
+    readable = _readable(attachments, line)
     with_data = [(kind, each) for kind, each in readable if each.get("data")]
     if with_data:
         kind, chosen = min(with_data, key=lambda pair: READABLE.index(pair[0].kind))
@@ -59,6 +57,24 @@ def text_of(attachments: Sequence[Any], line: Line, *, drop: bool) -> str | None
         "has only the address of its text",
         "let the export include attachments as data, or leave such notes out with `--set attachments=drop`",
     )
+
+
+def has_further_text(attachments: Sequence[Any], line: Line) -> bool:
+    """Whether another attachment of the format that is read says something else.
+
+    To FHIR, attachments are one document in several formats; some systems put a document's pages or parts into them.
+    """
+    readable = _readable(attachments, line) if len(attachments) > 1 else []
+    said = [(kind.kind, each["data"]) for kind, each in readable if each.get("data")]
+    best = min((kind for kind, _ in said), key=READABLE.index, default=None)
+    return len({data if isinstance(data, bytes) else str(data) for kind, data in said if kind == best}) > 1
+
+
+def _readable(attachments: Sequence[Any], line: Line) -> list[tuple[ContentType, dict[str, Any]]]:
+    """The attachments whose format is read, with their data."""
+    there = [_with_data(each, line) for each in attachments if isinstance(each, dict)]
+    known = [(content_type(each.get("contentType")), each) for each in there]
+    return [(kind, each) for kind, each in known if kind.kind in READABLE]
 
 
 def _with_data(attachment: dict[str, Any], line: Line) -> dict[str, Any]:

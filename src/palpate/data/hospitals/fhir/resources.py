@@ -248,6 +248,8 @@ def encounter(line: Line) -> Row:
     one = line.resource
     period = one.get("period") or {}
     stated = one.get("class")
+    if isinstance(stated, list) or "actualPeriod" in one:
+        raise line.error("is written in FHIR R5", "export R4, which is what palpate reads")
     kind = str(stated.get("code") or stated.get("display") or "") if isinstance(stated, dict) else str(stated or "")
     left = codings((one.get("hospitalization") or {}).get("dischargeDisposition"))
     expired = any(code == "exp" for _, code, _ in left)
