@@ -61,7 +61,10 @@ class Setting(NamedTuple):
     def __str__(self) -> str:
         notes = "" if self.n_notes == 1 else f", {self.n_notes} notes each"
         gap = "" if self.planted == 0 else f", AUROC lower by {self.planted:g} in one group"
-        return f"{self.n_patients:,} patients, {self.prevalence:.0%} positive, {self.n_groups} groups{notes}{gap}"
+        level = "" if self.auroc == 0.80 else f", AUROC {self.auroc:g}"
+        return (
+            f"{self.n_patients:,} patients, {self.prevalence:.0%} positive, {self.n_groups} groups{notes}{level}{gap}"
+        )
 
 
 class Drawn(NamedTuple):
