@@ -88,6 +88,11 @@ _BORN = re.compile(r"\b(?:(?:non)?viable|live[\s-]?born|living|stillborn)\s+$", 
 """ "Delivered a viable male" is a newborn."""
 _TWIN = re.compile(r"\btwin\s+[A-Z1-3]\b\s*[,:]?\s*$", re.IGNORECASE)
 """ "Twin B, boy" is the patient."""
+_EXAMINED = re.compile(
+    r"\b(?:pleasant|developed|nourished|appearing|obese|alert|cooperative)\b(?:[\s,-]+[a-z-]+){0,4}[\s,]+$",
+    re.IGNORECASE,
+)
+""" "A well-developed pleasant female" is the patient, also where a family history seems to go on."""
 _TITLED = re.compile(r"\.[ \t]+[A-Z]{2,}\b")
 _OF_THE_PATIENT = re.compile(r"\b(?:pt|patient)\b", re.IGNORECASE)
 """ "Mother says she had no idea pt was ill"."""
@@ -205,6 +210,7 @@ def _left_words(note: ScannedNote, changed: set[int], base: str, *, neutral: boo
             continue  # a woman who is a waiter may be a man who is one
         if (
             _TWIN.search(note.text, max(0, hit.start - 12), hit.start)
+            or _EXAMINED.search(note.text, max(0, hit.start - 48), hit.start)
             or _is_the(note, hit, base)
             or not (note.in_family(hit.start) or _has_person(note, hit, "either", far=False))
         ):
