@@ -28,7 +28,7 @@ def scores(texts):
     calls = Path(__file__).parent / "calls"
     calls.mkdir(exist_ok=True)
     (calls / f"{node}-{os.getpid()}-{uuid.uuid4().hex}").touch()
-    time.sleep(float(os.environ["CALL_SECONDS"]) if node != "here" else 0)
+    time.sleep(float(os.environ.get("CALL_SECONDS", 0.3)) if node != "here" else 0)
     return [len(text) * 37 % 101 / 101 for text in texts]
 """
 CONFIG = """
