@@ -213,7 +213,7 @@ def cells(n_samples: int, seed: int, *, thin: bool = False) -> Iterator[Cell]:
     yield from _coverage_cells(
         settings[:: 2 if thin else 1], "sampling weights, 200 patients and more", n_samples, seed
     )
-    for kind in KINDS[2:] if thin else KINDS:
+    for kind in KINDS[-1:] if thin else KINDS:
         settings = [
             Setting(n, share, auroc, notes, kind)
             for n, share, auroc, notes in ((300, 0.1, 0.75, 1), (600, 0.05, 0.9, 1), (300, 0.25, 0.7, 2))

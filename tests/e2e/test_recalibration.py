@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import polars as pl
@@ -41,6 +42,7 @@ def test_the_card_has_formula_fit_numbers_and_limits(ward: Path, palpate: Comman
     assert "# Recalibration card: Two vendors" in card
     assert "ln(p / (1 − p))" in card
     assert "Fitted on 800 cases of 400 patients (split validation)" in card
+    assert re.search(r"with the outcome; tested on [\d,]+ cases, [\d,]+ with it\.", card)
     assert "change" in card
     assert "## Limits" in card
     for case in ("c900", "p450"):  # no case and no patient

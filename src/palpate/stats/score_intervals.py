@@ -25,7 +25,7 @@ from scipy.special import ndtri, stdtrit
 from palpate.stats.arguments import NOISE
 from palpate.stats.inputs import Floats
 from palpate.stats.intervals import Interval, error_interval, percentile_interval
-from palpate.stats.precision import Counts, Weighing, class_units, cluster_sizes, weighing
+from palpate.stats.precision import MANY, Counts, Weighing, class_units, cluster_sizes, weighing
 
 __all__ = [
     "ERROR",
@@ -61,8 +61,6 @@ _LEAST_LEFT = 1e-3
 _SPREAD = 2.5
 """How much wider than the negatives' the few positives' scores may spread: Hanley and McNeil's variance, which takes
 both alike, is then about that much too small."""
-_MANY = 50.0
-"""Patients above which notes may vary less than independent ones would."""
 _STEPS = 40
 _SHARES = ("prevalence", "flag_rate", "true_alerts", "false_alerts")
 """Metrics that are shares of all rows."""
@@ -95,7 +93,7 @@ def auroc_interval(
     guess = np.maximum(_SPREAD * mean, most)
     known = np.minimum(patients[0], m / np.maximum(most, 1.0))
     effect = _design_effect(spread**2, _hanley_mcneil(estimate, m, n), most, guess, known)
-    effect = np.maximum(effect, np.minimum(1.0, _MANY / patients[0]))
+    effect = np.maximum(effect, np.minimum(1.0, MANY / patients[0]))
     m, n, z = m / effect, n / effect, _quantile(level)
 
     def far(t: Floats) -> Floats:
@@ -272,7 +270,9 @@ def _interval(
     if name == "auroc":
         return auroc_interval(value, error, positive, negative, (units[0], units[1]), per_unit=each, level=level)
     if name == "auprc":
+        # Few heavy negatives tell how many rank before the positives.
         wider = _for_weights(name, counts) * student_quantile(freedom - 1, level) / _quantile(level)
+        wider = wider / np.sqrt(counts.mixed)
         return rate_interval(value, error, positive, each, level=level, wider=wider)
     if name in ("brier", "mean_score"):  # both are means of numbers between 0 and 1, with a long tail
         return squared_error_interval(value, error, counts.total / each, freedom, level=level)
@@ -287,10 +287,10 @@ def _interval(
         # What was observed has the interval of a rate, at the error of its comparison with what was predicted.
         observed = counts.prevalence
         if name == "calibration_in_the_large":
-            ends = rate_interval(observed, error, counts.total, each, level=level, variation=variation)
+            ends = rate_interval(observed, error, counts.of_outcome, each, level=level, variation=variation)
             return Interval(ends.low + value - observed, ends.high + value - observed)
         predicted = np.divide(observed, value, out=np.full(value.shape, np.nan), where=value > 0)
-        ends = rate_interval(observed, error * predicted, counts.total, each, level=level, variation=variation)
+        ends = rate_interval(observed, error * predicted, counts.of_outcome, each, level=level, variation=variation)
         return Interval(ends.low / predicted, ends.high / predicted)
     return percentile_interval(values, level=level)
 
@@ -324,6 +324,8 @@ def _denominators(metrics: Sequence[str], point: Floats, counts: Counts) -> dict
     found |= {name: negative for name in metrics if name.startswith("specificity") or name == "recall_0"}
     everything = np.broadcast_to(counts.total, shape)
     found |= {name: everything for name in metrics if name in _SHARES}
+    if "prevalence" in found:
+        found["prevalence"] = np.broadcast_to(counts.of_outcome, shape)
     if "sensitivity" in metrics and "specificity" in metrics:
         hits, passes = (np.nan_to_num(point[:, list(metrics).index(name)]) for name in ("sensitivity", "specificity"))
         tp, tn = hits * positive, passes * negative

@@ -17,7 +17,7 @@ from palpate.stats.risks.intervals import risk_intervals
 from palpate.stats.risks.logistic import fit_logistic, logistic_slopes
 from palpate.stats.risks.net_benefit import net_benefit
 from palpate.stats.risks.smooth import fit_curve, weighted_quantiles
-from palpate.stats.score_intervals import Counts, class_units, cluster_sizes, metric_intervals, rate_interval
+from palpate.stats.score_intervals import Counts, class_units, cluster_sizes, metric_intervals, rate_interval, weighing
 from tests.data.published import SHARED
 
 sm = pytest.importorskip("statsmodels.api")
@@ -382,3 +382,29 @@ def _predicted(table: pl.DataFrame, model: dict[str, float | None]) -> Floats:
         if name != "Intercept" and coefficient is not None:
             total += float(coefficient) * table[name].to_numpy()
     return np.asarray(expit(total))
+
+
+def test_weights_by_outcome_leave_intervals_as_long_as_outcomes_vary() -> None:
+    """All events are kept and one in ten of the others: Kish's number of rows made them more than twice as long."""
+    g = np.random.default_rng(3)
+    p = expit(g.normal(size=12_000) * 1.2 - 2.6)
+    y = (g.random(len(p)) < p).astype(float)
+    kept = (y == 1) | (g.random(len(p)) < 0.1)
+    y, p = y[kept], p[kept]
+    weight, patient = np.where(y == 1, 1.0, 10.0), np.arange(len(y))
+    found = core_replicates(
+        y[:, None], p[None, :, None], threshold=0.3, benefit=(0.05, 0.6), patient=patient, rng=1, weight=weight
+    )
+    outcome = y[:, None].astype(np.uint8)
+    counts = Counts(
+        np.asarray([len(y)]),
+        outcome.sum(axis=0).astype(np.int64),
+        class_units(outcome, patient, "patient"),
+        cluster_sizes(outcome, patient, "patient", weight=weight),
+        weighing(outcome, weight),
+    )
+    ends = risk_intervals(found.metrics, found.point, found.values, counts)
+    at = list(found.metrics).index("calibration_intercept")
+    fitted = expit(logit(p) + found.point[0, at, 0])
+    error = np.sqrt(((weight * (y - fitted)) ** 2).sum()) / (weight * fitted * (1 - fitted)).sum()
+    assert 1.0 <= (ends.high - ends.low)[0, at, 0] / (2 * 1.96 * error) < 1.25

@@ -172,11 +172,17 @@ def _trends(analysis: DriftAnalysis) -> Iterator[Finding]:
 
 
 def _few(analysis: DriftAnalysis) -> Iterator[Finding]:
-    names = list(dict.fromkeys(period for _, period in analysis.few if period in analysis.periods.names))
-    if names:
+    """Periods that are too small, and for which labels, where not for all."""
+    labels: dict[str, list[str]] = {}
+    for label, period in analysis.few:
+        if period in analysis.periods.names:
+            labels.setdefault(period, []).append(label)
+    for own in dict.fromkeys(tuple(each) for each in labels.values()):
+        names = [period for period, each in labels.items() if tuple(each) == own]
+        of = "" if len(own) == len(analysis.labels) else f" for {quoted(own)}"
         yield Finding(
-            sentence=f"{counted(len(names), 'period has', 'periods have')} too few patients or events to say anything "
-            f"about: {quoted(names)}. Longer periods would (`every`).",
+            sentence=f"{counted(len(names), 'period has', 'periods have')} too few patients or events{of} to say "
+            f"anything about: {quoted(names)}. Longer periods would (`every`).",
             kind="caveat",
             question="worse",
         )

@@ -99,9 +99,16 @@ def _entry(maps: pl.DataFrame, estimates: pl.DataFrame, model: str, label: str) 
             "patients": first["n_patients"],
             "events": first["n_positive"],
         },
+        "tested_on": _tested_on(numbers),
         "as_it_is": _numbers(numbers, BEFORE),
         "methods": [_method(row, numbers) for row in own.iter_rows(named=True)],
     }
+
+
+def _tested_on(numbers: pl.DataFrame) -> dict[str, Any]:
+    """The test cases that have the label's score: labels may differ in them."""
+    row = numbers.filter((pl.col("group") == BEFORE) & pl.col("reference").is_null()).row(0, named=True)
+    return {"cases": row["n"], "events": row["n_positive"]}
 
 
 def _method(row: dict[str, Any], numbers: pl.DataFrame) -> dict[str, Any]:
@@ -133,9 +140,9 @@ def _markdown(card: dict[str, Any]) -> str:
     lines = [
         f"# Recalibration card: {card['title']}",
         "",
-        f"Offered, not applied. Cohort {card['cohort']}; tested on {tested['cases']:,} cases of {tested['patients']:,} "
-        f"patients (split {tested['split']}), with {card['level']:.0%} intervals by patient. Written by palpate "
-        f"{card['palpate']}.",
+        f"Offered, not applied. Cohort {card['cohort']}; tested on the split {tested['split']} "
+        f"({tested['cases']:,} cases of {tested['patients']:,} patients), with {card['level']:.0%} intervals by "
+        f"patient. Written by palpate {card['palpate']}.",
     ]
     for entry in card["recalibrations"]:
         lines += ["", f"## {entry['model']}, {entry['label']}", "", *_entry_lines(entry, card["net_benefit_range"])]
@@ -147,10 +154,11 @@ def _markdown(card: dict[str, Any]) -> str:
 
 
 def _entry_lines(entry: dict[str, Any], benefit: Sequence[float]) -> list[str]:
-    fitted = entry["fitted_on"]
+    fitted, tested = entry["fitted_on"], entry["tested_on"]
     lines = [
         f"Fitted on {fitted['cases']:,} cases of {fitted['patients']:,} patients (split {fitted['split']}), "
-        f"{fitted['events']:,} with the outcome. Best on patients of that split that it was not fitted on: "
+        f"{fitted['events']:,} with the outcome; tested on {tested['cases']:,} cases, {tested['events']:,} with it. "
+        f"Best on patients of the {fitted['split']} split that it was not fitted on: "
         f"**{entry['best_in_validation']}**.",
         "",
         "| method | new risk from the model's risk p |",

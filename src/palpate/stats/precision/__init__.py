@@ -15,6 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from palpate.stats.arguments import Unit
 from palpate.stats.inputs import Floats, divide
 
+MANY = 50.0
+"""Patients above which rows may vary less than independent ones of equal weight would."""
 _AT_ONCE = 8_000_000
 """Cases x labels that are counted at a time."""
 
@@ -63,6 +65,21 @@ class Counts(NamedTuple):
     def kept_of_all(self) -> Floats:
         """The share of the rows that weights leave: 1 without them."""
         return self._kept(2)
+
+    @property
+    def of_outcome(self) -> Floats:
+        """For the share of rows with the label: as many rows of equal weight as would say as much.
+
+        Where weights depend on the outcome (all events are kept, and one in ten of the others) these are more than
+        `total`: the heavy rows are not the ones that tell. That counts as far as both classes have many patients.
+        """
+        if self.weighing is None:
+            return self.total
+        p = self.prevalence
+        apart = 1.0 / np.maximum(self.positive, 1e-9) + 1.0 / np.maximum(self.negative, 1e-9)
+        own = np.maximum(1.0 / np.maximum(p * (1.0 - p) * apart, 1e-9), self.total)
+        known = np.maximum(1.0 - MANY / np.maximum(self.units.min(axis=0), 1e-9), 0.0)
+        return np.asarray(self.total + known * (own - self.total))
 
     @property
     def mixed(self) -> Floats:

@@ -95,7 +95,7 @@ def _intercept(known: Known, counts: Counts, level: float) -> Interval:
     ends = rate_interval(
         observed,
         error * variation,
-        counts.total,
+        counts.of_outcome,
         counts.per_unit,
         level=level,
         wider=_for_weights(counts),
@@ -120,7 +120,7 @@ def _ratio(known: Known, counts: Counts, level: float) -> Interval:
     ends = rate_interval(
         observed,
         error * predicted,
-        counts.total,
+        counts.of_outcome,
         counts.per_unit,
         level=level,
         wider=_for_weights(counts),
