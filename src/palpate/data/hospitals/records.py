@@ -22,7 +22,7 @@ from palpate.cases.labels import label_matrix
 from palpate.data.cohorts import BuiltCohort, FlowStep, flow_steps, normal_gender, refuse_empty, split_cases
 from palpate.data.hospitals import Hospital
 from palpate.data.hospitals.options import RecordOptions
-from palpate.data.hospitals.strays import data_end
+from palpate.data.hospitals.strays import close_periods, data_end
 from palpate.data.tables.formats import format_of
 from palpate.errors import CohortError
 from palpate.privacy import hides
@@ -84,8 +84,9 @@ def build_cases(hospital: Hospital, records: Records, options: RecordOptions, na
     """The cohort from staged tables, with its flow, its notes and its split."""
     hospital.progress("finding outcomes")
     end = data_end(hospital)
-    if options.follows and not records.has_periods:
-        records = records._replace(assumed=(*records.assumed, *end.strays.told(end.unit, _STRAYS)))
+    if options.follows:
+        said = close_periods(hospital) if records.has_periods else end.strays.told(end.unit, _STRAYS)
+        records = records._replace(assumed=(*records.assumed, *said))
     settings = options.model_dump() | {
         "has_people": records.has_people and options.people == "known",
         "has_periods": records.has_periods,
