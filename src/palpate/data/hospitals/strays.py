@@ -5,8 +5,8 @@ hide them, and a cohort must be the same whenever it is built. A date is taken f
 `GAP_YEARS` without any date, and few come after the gap: at most one in `ONE_IN`, rounded up. After a gap of `CENTURY`
 years, which is longer than any hospital's records and than the shifts that hide dates, fewer than half are few.
 
-Periods of observation may be open, which is often written as a day far in the future: nobody was observed after the data
-end, so that none of them tells more than `OPEN_YEARS` after the last visit and note.
+Periods of observation may be open, which is often written as a day far in the future: nobody was observed after the
+data end, so that a period that ends more than `OPEN_YEARS` after the last visit and note ends with the data.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ def close_periods(hospital: Hospital) -> tuple[str, ...]:
     last = f"(SELECT max(moment)::DATE FROM ({events}) WHERE {known})"
     is_open = f"to_day > {last} + INTERVAL {OPEN_YEARS} YEAR"
     found = hospital.frame(
-        f"SELECT count(*) FILTER ({is_open}) AS n, count(*) AS periods, min(to_day) FILTER ({is_open})::VARCHAR AS first, "
+        f"SELECT count(*) FILTER ({is_open}) AS n, count(*) AS periods, "
+        f"min(to_day) FILTER ({is_open})::VARCHAR AS first, "
         f"greatest({last}, max(to_day) FILTER (NOT ({is_open})))::VARCHAR AS last FROM observed"
     )
     n, periods, first, end = found.row(0)
