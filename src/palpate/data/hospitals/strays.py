@@ -43,6 +43,11 @@ class DataEnd(NamedTuple):
     last: str | None
     strays: Strays
 
+    def told(self, why: str) -> tuple[str, ...]:
+        """That the data end for everyone alike, where nothing says who was observed when."""
+        how = "when the last visit begins" if self.unit == "visits" else "when the last note was written"
+        return (f"the data end for everyone on {self.last}, {how}, because {why}",)
+
 
 def data_end(hospital: Hospital) -> DataEnd:
     """When the data of the tables `visits` and `notes` end, where no observation period says so."""
