@@ -51,7 +51,7 @@ PROBLEMS = {
     "zone": (
         "NOT is_date({cell})",
         "and what stands behind the time is not understood",
-        "write a time zone as its offset, such as -05:00 or Z, in all times or in none, and the time as 14:05 or 2:05 PM",
+        "write a time zone as its offset, such as -05:00 or Z, in all times or in none, and times as 14:05 or 2:05 PM",
     ),
     "empty": ("{cell} IS NULL", "", "fill the cell or drop the row"),
 }
@@ -124,12 +124,14 @@ class Hospital:
         scan = Scan(file, form.columns(file), "")
         columns = _match_columns(table, scan)
         self._files[table.name] = file
+        plain = True
         if form.typed:
             _refuse_numbers(file, columns)
         else:
             self.progress(f"checking {file.name}")
-            check_complete(file)
-        self.attach_scan(table, scan._replace(sql=scan_of(file, self.scratch / f"{table.name}_lines")))
+            plain = check_complete(file, form)
+        sql = scan_of(file, self.scratch / f"{table.name}_lines", exactly=not plain)
+        self.attach_scan(table, scan._replace(sql=sql))
 
     def attach_scan(self, table: SourceTable, scan: Scan) -> None:
         """The same for a table that DuckDB can already read, such as one of a database."""
