@@ -69,6 +69,35 @@ def test_fhir_of_another_release(more: dict[str, object], tmp_path: Path) -> Non
         build_fhir(fhir_files.write(tmp_path, rows))
 
 
+def test_fhir_with_documents_of_another_release(tmp_path: Path) -> None:
+    """In R5 the context is a list of references."""
+    rows = fhir_files.hospital()
+    (number, note), *_ = ((k, each) for k, each in enumerate(rows) if each["resourceType"] == "DocumentReference")
+    note["context"] = note["context"]["encounter"]
+    with pytest.raises(CohortError, match=rf"row {number + 1}: the DocumentReference is written in FHIR R5; export R4"):
+        build_fhir(fhir_files.write(tmp_path, rows))
+
+
+def test_fhir_says_when_the_data_end(tmp_path: Path) -> None:
+    built = build_fhir(fhir_files.write(tmp_path, fhir_files.hospital()))
+    said = (
+        "the data end for everyone on 2031-02-05, when the last visit begins, because FHIR has no observation periods"
+    )
+    assert said in built.assumed
+    assert f"assumed: {said}" in built.flow_table["name"].to_list()
+    ignored = build_fhir(tmp_path, options=FhirOptions(observation="ignore"))
+    assert not any("the data end" in each for each in ignored.assumed)
+
+
+@pytest.mark.parametrize("needles", ['5" needle', '5" and 6" needle'])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_omop_with_quotes_in_cells_without_quotes(needles: str, end: str, tmp_path: Path) -> None:
+    folder = omop_files.write(tmp_path, omop_files.hospital())
+    text = (folder / "NOTE.csv").read_text()
+    (folder / "NOTE.csv").write_bytes(text.replace("Note 11.", needles).replace("\n", end).encode())
+    assert texts(build_omop(folder))["1"].startswith(needles)
+
+
 def test_omop_as_other_programs_write_it(tmp_path: Path) -> None:
     """NULL in empty cells, blanks in the header."""
     folder = omop_files.write(tmp_path / "a", omop_files.hospital())

@@ -14,7 +14,18 @@ from hypothesis import strategies as st
 
 duckdb = pytest.importorskip("duckdb")
 
-ZONES = {"": None, "Z": 0, "+00": 0, "-05:00": -300, "+0530": 330, " +02": 120, "+14:00": 840}
+ZONES = {
+    "": None,
+    "Z": 0,
+    "+00": 0,
+    "-05:00": -300,
+    "+0530": 330,
+    " +02": 120,
+    "+14:00": 840,
+    "z": 0,
+    " UTC": 0,
+    " GMT": 0,
+}
 """Offsets from UTC, as they are written, in minutes."""
 
 
@@ -114,7 +125,15 @@ def test_moments_are_those_of_the_slow_version(order: str, macros: duckdb.DuckDB
         ("unknown", "2020-02-03 14:00", None),
         ("2020-02-03", "2020-02-03 13:30 PM", "note_datetime"),
         ("31-FEB-2020", None, "note_date"),
-        ("03-FEB-20", None, "note_date"),
+        ("03-FEB-2", None, "note_date"),
+        ("3/2/20", None, "note_date"),
+        *(
+            ("2020-02-03", f"2020-02-03 14:05{behind}", "note_datetime")
+            for behind in (" EST", ":00 EST", " America/New_York", " JamesTown", ":00 BC", " CEST", "A", " +05:00 EST")
+        ),
+        ("2020-02-03 (BC)", None, "note_date"),
+        ("2020-02-03", "3/2/2020 14:05 EST", "note_datetime"),
+        ("2020-02-03", "03-FEB-20 00.05.00 AM", "note_datetime"),
     ],
 )
 def test_what_is_no_date_is_refused(
@@ -131,6 +150,31 @@ def test_what_is_no_date_is_refused(
 def test_sql_servers_own_notation(macros: duckdb.DuckDBPyConnection) -> None:
     found = macros.execute("SELECT parsed_date('Feb  3 2020  2:05PM'), parsed_date('Feb 13 2020 12:00AM')").fetchone()
     assert found == (datetime(2020, 2, 3, 14, 5), datetime(2020, 2, 13))
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        *("08-JUL-21 02.05.00.000000000 PM", "08-JUL-2021 02:05:00 PM", "08-jul-21 14:05", "08-JUL-2021 14:05:00.000"),
+        *("7/8/2021 2:05PM", "7/8/2021 14:05:00.000", "7/8/2021 02:05:00.000 pm", "2021/07/08 2:05 PM"),
+        *("2021-07-08 02:05:00.000 PM", "2021-07-08T02:05PM", "08JUL2021:14:05:00", "08JUL2021:14:05:00.000"),
+        *("Jul  8 2021  2:05:00:000PM", "8.7.2021 14:05"),
+    ],
+)
+def test_notations_of_databases(cell: str, macros: duckdb.DuckDBPyConnection) -> None:
+    macros.execute("SET VARIABLE dates = 'mdy'")
+    assert macros.execute("SELECT parsed_date($1)", [cell]).fetchone() == (datetime(2021, 7, 8, 14, 5),)
+
+
+def test_years_of_two_digits_are_of_1950_to_2049(macros: duckdb.DuckDBPyConnection) -> None:
+    told = [f"08-JUL-{year % 100:02}" for year in range(1950, 2050)]
+    found = macros.execute("SELECT parsed_date(unnest($1::VARCHAR[]))", [told]).fetchall()
+    assert [row[0].year for row in found] == list(range(1950, 2050))
+
+
+@pytest.mark.parametrize("behind", ["EST", "PM", "America/New_York"])
+def test_no_word_behind_a_time_of_mimic_is_left_out(behind: str, macros: duckdb.DuckDBPyConnection) -> None:
+    assert macros.execute("SELECT is_time($1)", [f"2180-07-23 02:05:00 {behind}"]).fetchone() == (False,)
 
 
 def test_a_moment_is_a_small_expression(macros: duckdb.DuckDBPyConnection) -> None:

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import duckdb
+import polars as pl
 import pytest
 
 from palpate.commands.build import build_cohort
@@ -41,6 +42,12 @@ def changed(table: str, row: int, cells: Row) -> Tables:
             {"note_date": "23/7/2039", "note_datetime": ""},
             "row 2, column 'note_date': the cell is '23/7/2039', which is not a date",
         ),
+        (
+            "NOTE",
+            {"note_datetime": "2030-01-05 14:05 EST"},
+            "row 2, column 'note_datetime': the cell is a text of 20 characters, and what stands behind the time "
+            "is not understood; write a time zone as its offset, such as -05:00",
+        ),
         ("NOTE", {"note_id": 11}, "row 2, column 'note_id': note_id '11' is also in row 1; keep one row for each."),
         ("PERSON", {"year_of_birth": "old"}, "PERSON.csv, row 2, column 'year_of_birth': the cell is 'old'"),
         ("VISIT_OCCURRENCE", {"visit_occurrence_id": 1}, "visit_occurrence_id '1' is also in row 1"),
@@ -64,6 +71,24 @@ def test_a_period_that_ends_before_it_starts(observation: str, tmp_path: Path) -
     tables = hospital() | {"OBSERVATION_PERIOD": [period(1, 1, 0, 600), period(2, 2, 50, 0)]}
     message = refused(write(tmp_path / "omop", tables), tmp_path, f"observation={observation}")
     assert "OBSERVATION_PERIOD.csv, row 2, column 'observation_period_end_date': the period ends before" in message
+
+
+def test_two_columns_whose_names_differ_in_case_only(tmp_path: Path) -> None:
+    folder = write(tmp_path / "omop", hospital())
+    text = (folder / "NOTE.csv").read_text()
+    (folder / "NOTE.csv").write_text(text.replace("note_source_value\n", "NOTE_TITLE\n", 1))
+    message = refused(folder, tmp_path)
+    assert "NOTE.csv, column 'NOTE_TITLE': the header has this column twice, the first time as 'note_title'" in message
+
+
+@pytest.mark.parametrize("other", ["person.csv", "PERSON.parquet", "PERSON.csv.gz", "person/part-0.parquet"])
+def test_two_files_for_one_table(other: str, tmp_path: Path) -> None:
+    folder = write(tmp_path / "omop", hospital())
+    (folder / other).parent.mkdir(exist_ok=True)
+    pl.DataFrame({"person_id": [1]}).write_parquet(folder / other)
+    message = refused(folder, tmp_path)
+    assert "there are two files for the table PERSON: PERSON.csv and " in message or "and PERSON.csv" in message
+    assert message.endswith("remove one of them, or move it elsewhere.")
 
 
 def test_two_files_that_could_be_the_notes(tmp_path: Path) -> None:

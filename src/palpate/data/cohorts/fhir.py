@@ -42,8 +42,9 @@ _AS_OF = "the same id occurs again, and not at another time; the newest version 
 _TOUCHED = "notes read as of their own time, though meta.lastUpdated is after the index"
 _NO_PATIENT = "are about no patient, but a group, a device or the like, and are left out"
 _MERGED = "of patients were replaced by other records of theirs (Patient.link) and count as these"
+_UNBOUNDED = "FHIR has no observation periods"
 _FURTHER = (
-    "notes have several different texts of one format, and the first is read: to FHIR, all attachments of a document "
+    "several different texts of one format, and the first is read: to FHIR, all attachments of a document "
     "are the same document in several formats"
 )
 _OTHERWISE = "export this type too, or choose other options"
@@ -100,8 +101,10 @@ def build_fhir(
         steps = {key: step for key, step in _NOTE_STEPS.items() if key != "version" or chosen.cases == "notes"}
         records = Records(source, staging.n_rows["patients"] > 0, False, steps, "encounters", tuple(facts))
         records = records._replace(start=_encounters(hospital), first_notes=_notes(hospital), others=_others(hospital))
-        further = [f"{found['further']:,} {_FURTHER}"] if found["further"] else []
+        n, have = found["further"], "note has" if found["further"] == 1 else "notes have"
+        further = [f"{n:,} {have} {_FURTHER}"] if n else []
         records = records._replace(has_spans=True, has_versions=True, assumed=(*assumed, *every, *further))
+        records = records._replace(unbounded=_UNBOUNDED)
         if chosen.observations:
             measure = partial(_measure, same_day=chosen.keeps_same_day)
             records = records._replace(prepare=measure, attributes=_attributes(hospital))

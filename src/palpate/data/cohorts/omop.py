@@ -31,7 +31,6 @@ from palpate.data.hospitals.omop import (
 )
 from palpate.data.hospitals.options import Names, RecordOptions, every_kind, listed, notes_alone
 from palpate.data.hospitals.records import Records, build_cases, pattern
-from palpate.data.hospitals.strays import data_end
 from palpate.errors import CohortError
 
 Concepts = Annotated[tuple[int, ...], BeforeValidator(listed)]
@@ -139,8 +138,8 @@ def _stage(
         raise CohortError(problem, file=hospital.source(CONDITION.name), column="condition_concept_id", hint=hint)
     periods = bool(hospital.frame("SELECT count(*) AS n FROM observed").item())
     records = Records(shown(source), there[PERSON.name], periods, _NOTE_STEPS, "rows of VISIT_OCCURRENCE", facts)
-    unbounded = () if periods or not options.follows else _data_end(hospital, there=there[PERIOD.name])
-    return options, records._replace(assumed=(*assumed, *unbounded))
+    unbounded = f"OBSERVATION_PERIOD {'has no rows' if there[PERIOD.name] else 'is missing'}"
+    return options, records._replace(assumed=assumed, unbounded=unbounded)
 
 
 def _kinds(hospital: OmopHospital, options: OmopOptions) -> tuple[OmopOptions, tuple[str, ...]]:
@@ -154,18 +153,6 @@ def _kinds(hospital: OmopHospital, options: OmopOptions) -> tuple[OmopOptions, t
     if not len(found) or found.is_in(INPATIENT).any():
         return options, ()
     return every_kind(options, [str(kind) for kind in found])
-
-
-def _data_end(hospital: OmopHospital, *, there: bool) -> tuple[str, ...]:
-    """That the data end for everyone alike, where nothing says who was observed when."""
-    end = data_end(hospital)
-    last = (
-        f"{end.last}, when the last visit begins"
-        if end.unit == "visits"
-        else f"{end.last}, when the last note was written"
-    )
-    why = "has no rows" if there else "is missing"
-    return (f"the data end for everyone on {last}, because OBSERVATION_PERIOD {why}",)
 
 
 def _facts(hospital: OmopHospital) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
@@ -37,12 +37,22 @@ TYPES: dict[str, pl.DataType] = {
     "DOUBLE": pl.Float64(),
     "TIMESTAMP": pl.Datetime("us"),
 }
-DATES = "write 2039-07-23 or, with `dates=mdy` (the default) or `dates=dmy`, 7/23/2039 or 23/7/2039"
+DATES = (
+    "write 2039-07-23 or 2039-07-23 14:05:00, 23-JUL-2039 or 23JUL2039, 23.7.2039 or, with `dates=mdy` (the default) "
+    "or `dates=dmy`, 7/23/2039 or 23/7/2039"
+)
+WORD_BEHIND = re.compile(r"\d:\d\d.*[^\W\d_]{2}|\(")
+"""A time with a word, such as the name of a time zone, or with brackets."""
 PROBLEMS = {
     "time": ("NOT is_time({cell})", "which is not a time", "write it like 2180-07-23 14:05:00"),
     "id": ("NOT is_id({cell})", "which is not a whole number", "ids are whole numbers in this layout"),
     "flag": ("NOT is_flag({cell})", "not 0 or 1", "write 0 or 1"),
     "date": ("NOT is_date({cell})", "which is not a date in the order that `dates` says", DATES),
+    "zone": (
+        "NOT is_date({cell})",
+        "and what stands behind the time is not understood",
+        "write a time zone as its offset, such as -05:00 or Z, in all times or in none, and times as 14:05 or 2:05 PM",
+    ),
     "empty": ("{cell} IS NULL", "", "fill the cell or drop the row"),
 }
 
@@ -114,12 +124,14 @@ class Hospital:
         scan = Scan(file, form.columns(file), "")
         columns = _match_columns(table, scan)
         self._files[table.name] = file
+        plain = True
         if form.typed:
             _refuse_numbers(file, columns)
         else:
             self.progress(f"checking {file.name}")
-            check_complete(file)
-        self.attach_scan(table, scan._replace(sql=scan_of(file, self.scratch / f"{table.name}_lines")))
+            plain = check_complete(file, form)
+        sql = scan_of(file, self.scratch / f"{table.name}_lines", exactly=not plain)
+        self.attach_scan(table, scan._replace(sql=sql))
 
     def attach_scan(self, table: SourceTable, scan: Scan) -> None:
         """The same for a table that DuckDB can already read, such as one of a database."""
@@ -232,6 +244,8 @@ class Hospital:
             f"WHERE {bad} AND {self._tables[table].wanted} ORDER BY file_row LIMIT 1"
         ).fetchone()
         row, cell = found if found is not None else (None, None)
+        if problem in ("date", "time") and WORD_BEHIND.search(cell or ""):
+            _, what, hint = PROBLEMS["zone"]
         said = "the cell is empty" if problem == "empty" else f"the cell is {quote(cell)}, {what}"
         return CohortError(said, file=self._scans[table].name, row=row, column=self._columns[table][column], hint=hint)
 
@@ -309,27 +323,35 @@ def _duckdb() -> Any:
 
 
 def find_table(folder: Path, table: SourceTable) -> Path:
-    """The file of a table, whose name may be in any case; Parquet before CSV and TSV, gzipped ones last."""
-    places = _places(folder, table)
-    for suffix in SUFFIXES:
-        for place in places:
-            for file in sorted(place.iterdir()):
-                if file.name.lower() == table.name + suffix and file.is_file():
-                    return file
-    looked = " and ".join(str(place) for place in places) or str(folder / table.folder)
+    """The file of a table, whose name may be in any case; in the layout's own folder, or else beside it."""
+    for place in _places(folder, table):
+        found = _files(place, table)
+        if len(found) > 1:
+            raise two_files(table, found, place)
+        if found:
+            return found[0]
+    looked = " and ".join(str(place) for place in _places(folder, table)) or str(folder / table.folder)
     kinds = ", ".join(f"{table.name.upper()}{suffix}" for suffix in SUFFIXES)
     raise CohortError(
         f"the table {table.name.upper()} is missing", file=folder, hint=f"palpate looked for {kinds} in {looked}"
     )
 
 
+def two_files(table: SourceTable, found: Sequence[Path], folder: Path) -> CohortError:
+    """The error for a table that is in several files: nobody knows which is the newer one."""
+    listed = " and ".join(file.name for file in found)
+    problem = f"there are {'two' if len(found) == 2 else len(found)} files for the table {table.name.upper()}: {listed}"
+    return CohortError(problem, file=folder, hint="remove one of them, or move it elsewhere")
+
+
 def has_table(folder: Path, table: SourceTable) -> bool:
     """Whether the folder has the table, in any format."""
-    try:
-        find_table(folder, table)
-    except CohortError:
-        return False
-    return True
+    return any(_files(place, table) for place in _places(folder, table))
+
+
+def _files(place: Path, table: SourceTable) -> list[Path]:
+    names = {table.name + suffix for suffix in SUFFIXES}
+    return [file for file in sorted(place.iterdir()) if file.name.lower() in names and file.is_file()]
 
 
 def table_columns(file: Path) -> tuple[str, ...]:
@@ -350,7 +372,12 @@ def _places(folder: Path, table: SourceTable) -> list[Path]:
 
 def _match_columns(table: SourceTable, scan: Scan) -> dict[str, str]:
     """The file's own spelling of each needed column, and of those optional ones that it has."""
-    spelled = {sql_name(column): column for column in reversed(scan.columns)}
+    spelled: dict[str, str] = {}
+    for column in scan.columns:
+        first = spelled.setdefault(sql_name(column), column)
+        if first is not column and column.strip():
+            problem = f"the header has this column twice, the first time as {quote(first)}"
+            raise CohortError(problem, file=scan.name, column=column, hint="rename one of them")
     for name in table.columns:
         if name not in spelled:
             shown = name.upper() if scan.columns and scan.columns[0].isupper() else name

@@ -18,10 +18,12 @@ from palpate.data.hospitals import (
     Hospital,
     Scan,
     SourceTable,
+    find_table,
     has_table,
     in_memory,
     sql_name,
     table_columns,
+    two_files,
 )
 from palpate.data.hospitals.databases import Database, is_address
 from palpate.data.hospitals.options import NOTES_ALONE
@@ -111,7 +113,10 @@ def open_omop(
     with in_memory() as (connection, scratch), ExitStack() as opened:
         hospital = OmopHospital(connection, folder or Path(), progress, scratch)
         if folder is not None:
-            _open_scans(hospital, _parts(folder))
+            parts = _parts(folder)
+            for table in (each for each in TABLES if each.name in parts and has_table(folder, each)):
+                raise two_files(table, [Path(parts[table.name].name), find_table(folder, table)], folder)
+            _open_scans(hospital, parts)
             hospital.present |= {table.name for table in TABLES if has_table(folder, table)}
             _find_notes(hospital, folder)
         elif is_address(str(source)):

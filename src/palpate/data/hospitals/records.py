@@ -22,7 +22,7 @@ from palpate.cases.labels import label_matrix
 from palpate.data.cohorts import BuiltCohort, FlowStep, flow_steps, normal_gender, refuse_empty, split_cases
 from palpate.data.hospitals import Hospital
 from palpate.data.hospitals.options import RecordOptions
-from palpate.data.hospitals.strays import data_end
+from palpate.data.hospitals.strays import close_periods, data_end
 from palpate.data.tables.formats import format_of
 from palpate.errors import CohortError
 from palpate.privacy import hides
@@ -64,6 +64,8 @@ class Records(NamedTuple):
     prepare: Callable[[Hospital, tuple[str, ...]], None] = lambda _hospital, _attributes: None
     assumed: tuple[str, ...] = ()
     """What the reader has assumed, where the user said nothing."""
+    unbounded: str = ""
+    """Why nothing says who was observed when, where that is so."""
 
 
 @hides("texts", "notes")
@@ -84,8 +86,7 @@ def build_cases(hospital: Hospital, records: Records, options: RecordOptions, na
     """The cohort from staged tables, with its flow, its notes and its split."""
     hospital.progress("finding outcomes")
     end = data_end(hospital)
-    if options.follows and not records.has_periods:
-        records = records._replace(assumed=(*records.assumed, *end.strays.told(end.unit, _STRAYS)))
+    said = close_periods(hospital) if options.follows and records.has_periods else ()
     settings = options.model_dump() | {
         "has_people": records.has_people and options.people == "known",
         "has_periods": records.has_periods,
@@ -93,6 +94,10 @@ def build_cases(hospital: Hospital, records: Records, options: RecordOptions, na
         "strays": end.strays.start,
     }
     hospital.run("record_cases", settings)
+    if options.follows and not records.has_periods:
+        cut = hospital.frame("SELECT count(*) FILTER (dropped = 'follow-up') AS n FROM labelled").item()
+        said = (*(end.told(records.unbounded) if cut else ()), *end.strays.told(end.unit, _STRAYS))
+    records = records._replace(assumed=(*records.assumed, *said))
     options, records = _knowable(hospital, options, records)
     rows = hospital.frame("SELECT person_id AS subject_id, dropped FROM labelled")
     start = () if options.cases == "notes" else records.start

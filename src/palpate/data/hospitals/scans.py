@@ -14,9 +14,10 @@ LONGEST_ROW = 16 * 2**20
 _LONGEST_HEADER = 2**16
 
 
-def scan_of(file: Path, copy: Path) -> str:
-    """A table function for the file, or for a `copy` that is made of it if its lines end in several ways."""
-    if file.name.lower().endswith(".parquet") or not has_mixed_ends(file):
+def scan_of(file: Path, copy: Path, *, exactly: bool = False) -> str:
+    """A table function for the file, or for a `copy` that is made of it if its lines end in several ways, or because
+    only the exact reader can read it."""
+    if file.name.lower().endswith(".parquet") or not (exactly or has_mixed_ends(file)):
         return _scan(file)
     copy_exactly(file, FileLayout(delimiter=_cut(file).mark), copy)
     return f"read_parquet({literal(str(copy))} || '/*.parquet', hive_partitioning = false)"

@@ -6,8 +6,9 @@
 CREATE MACRO without_leap(cell) AS regexp_replace(cell, '([ T]\d{1,2}:\d{2}):60', '\1:59');
 CREATE MACRO to_time(cell) AS coalesce(try_cast(cell AS TIMESTAMP), try_cast(without_leap(cell) AS TIMESTAMP));
 
+-- A cast would take any word behind the time for the name of a time zone, PM too, and leave it out.
 CREATE MACRO is_time(cell) AS
-    regexp_matches(cell, '^\d{4}-\d{2}-\d{2}') AND to_time(cell) IS NOT NULL;
+    regexp_matches(cell, '^\d{4}-\d{2}-\d{2}([ T][0-9:.]+( *(Z|UTC|GMT|[+-]\d{2}(:?\d{2})?))?)?$') AND to_time(cell) IS NOT NULL;
 
 -- Programs whose integers have no missing values write whole numbers as 145834.0.
 CREATE MACRO is_id(cell) AS

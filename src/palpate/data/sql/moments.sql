@@ -5,34 +5,47 @@
 -- Where one of two moments has no time of day, their days are compared.
 -- The variable `dates` says how 7/8/2039 is read: mdy or dmy.
 
-CREATE MACRO slashed(cell) AS
-    CASE WHEN NOT regexp_matches(cell, '^\d{1,2}/\d{1,2}/\d{4}') THEN NULL
-         WHEN getvariable('dates') = 'dmy' THEN try_strptime(cell, [
-             '%d/%m/%Y', '%d/%m/%Y %H:%M', '%d/%m/%Y %H:%M:%S', '%d/%m/%Y %I:%M %p', '%d/%m/%Y %I:%M:%S %p'])
+-- A year of two digits is of 1950 to 2049, as Oracle reads it (RR).
+CREATE MACRO whole_year(cell) AS
+    regexp_replace(regexp_replace(cell, '([A-Za-z]-?)([5-9]\d)$', '\119\2'), '([A-Za-z]-?)([0-4]\d)$', '\120\2');
+
+CREATE MACRO day_of(cell) AS
+    CASE WHEN getvariable('dates') = 'dmy' THEN try_strptime(cell, [
+             '%d/%m/%Y', '%Y/%m/%d', '%d.%m.%Y', '%d-%b-%Y', '%d%b%Y', '%b %d %Y', '%Y-%m-%d'])
          ELSE try_strptime(cell, [
-             '%m/%d/%Y', '%m/%d/%Y %H:%M', '%m/%d/%Y %H:%M:%S', '%m/%d/%Y %I:%M %p', '%m/%d/%Y %I:%M:%S %p']) END;
+             '%m/%d/%Y', '%Y/%m/%d', '%d.%m.%Y', '%d-%b-%Y', '%d%b%Y', '%b %d %Y', '%Y-%m-%d']) END;
 
--- Notations that can be read in one way only: 2039/07/23, 23.7.2039, 23-JUL-2039 (Oracle), Jul 23 2039 2:05PM (SQL Server).
-CREATE MACRO other_date(cell) AS
-    CASE WHEN regexp_matches(cell, '^\d{4}/|^\d{1,2}(\.\d{1,2}\.|-[A-Za-z]{3}-)\d{4}|^[A-Za-z]{3} ') THEN try_strptime(cell, [
-        '%Y/%m/%d', '%Y/%m/%d %H:%M', '%Y/%m/%d %H:%M:%S', '%d.%m.%Y', '%d.%m.%Y %H:%M', '%d.%m.%Y %H:%M:%S',
-        '%d-%b-%Y', '%d-%b-%Y %H:%M', '%d-%b-%Y %H:%M:%S', '%b %d %Y %I:%M%p']) END;
+-- Of 1 to 12 before or after noon, the hour of the day; else one that no day has.
+CREATE MACRO hour_of(hour, half) AS
+    CASE WHEN half = '' THEN hour
+         WHEN hour::INTEGER NOT BETWEEN 1 AND 12 THEN '99'
+         ELSE (hour::INTEGER % 12 + CASE WHEN lower(half) = 'pm' THEN 12 ELSE 0 END)::VARCHAR END;
 
--- What the hospital's clock showed: an offset from UTC is not applied here, but in `in_utc`.
+-- All notations but ISO's: 7/23/2039, 2039/07/23, 23.7.2039, 23-JUL-2039 and 23-JUL-39 (Oracle), 23JUL2039 (SAS),
+-- Jul 23 2039 (SQL Server); behind them 14:05, 14:05:00.000, 2:05PM, 02.05.00.000000 PM, or in SAS :14:05:00.
+CREATE MACRO other_date(cell) AS list_transform([regexp_extract(cell,
+    '^(\d{4}-\d{2}-\d{2}|\d{4}/\d{1,2}/\d{1,2}|\d{1,2}/\d{1,2}/\d{4}|\d{1,2}\.\d{1,2}\.\d{4}'
+    || '|\d{1,2}-[A-Za-z]{3}-(?:\d{2}|\d{4})|\d{1,2}[A-Za-z]{3}\d{4}|[A-Za-z]{3} +\d{1,2} +\d{4})'
+    || '(?:(?: +|T|:)(\d{1,2})[:.](\d{2})(?:[:.](\d{2}(?:[:.]\d+)?))? *([AaPp][Mm])?)?$',
+    ['day', 'hour', 'minute', 'second', 'half'])], lambda cut:
+    CASE WHEN cut.hour = '' THEN day_of(whole_year(cut.day))
+         ELSE try_cast(strftime(day_of(whole_year(cut.day)), '%Y-%m-%d') || ' ' || lpad(hour_of(cut.hour, cut.half), 2, '0')
+             || ':' || cut.minute || ':' || coalesce(nullif(replace(cut.second, ':', '.'), ''), '00') AS TIMESTAMP) END)[1];
+
+-- What the hospital's clock showed: an offset from UTC is not applied here, but in `in_utc`. A cast would take any word
+-- behind the time for the name of a time zone, PM too, and leave it out: only what says UTC is known.
 CREATE MACRO parsed_date(cell) AS
-    CASE WHEN regexp_matches(cell, '^\d{4}-\d{2}-\d{2}')
-         -- A cast takes PM for the name of a time zone, and leaves it out.
-         THEN CASE WHEN cell[-1] IN ('M', 'm') THEN try_strptime(cell, [
-                       '%Y-%m-%d %I:%M %p', '%Y-%m-%d %I:%M:%S %p', '%Y-%m-%d %I:%M%p', '%Y-%m-%d %I:%M:%S%p'])
-                   ELSE try_cast(cell AS TIMESTAMP) END
+    CASE WHEN regexp_matches(cell, '^\d{4}-\d{2}-\d{2}([ T][0-9:.]+( *(Z|z|UTC|GMT|[+-]\d{2}(:?\d{2})?))?)?$')
+         THEN try_cast(CASE WHEN cell[-1] = 'z' THEN cell[:-2] ELSE cell END AS TIMESTAMP)
          WHEN regexp_matches(cell, '^\d{8}$') THEN try_strptime(cell, '%Y%m%d')
-         ELSE coalesce(slashed(cell), other_date(cell)) END;
+         ELSE other_date(cell) END;
 
-CREATE MACRO has_offset(cell) AS coalesce(regexp_matches(cell, '\d{2}:\d{2}.*(Z|[+-]\d{2}(:?\d{2})?)$'), false);
+CREATE MACRO has_offset(cell) AS coalesce(regexp_matches(cell, '\d{2}:\d{2}.*(Z|z|UTC|GMT|[+-]\d{2}(:?\d{2})?)$'), false);
 
 CREATE MACRO in_utc(cell) AS
     CASE WHEN has_offset(cell)
-         THEN make_timestamp(epoch_us(try_cast(regexp_replace(without_leap(cell), '\s+([+-]\d{2})', '\1') AS TIMESTAMPTZ))) END;
+         THEN make_timestamp(epoch_us(try_cast(regexp_replace(regexp_replace(
+             without_leap(cell), '\s*(z|UTC|GMT)$', 'Z'), '\s+([+-]\d{2})', '\1') AS TIMESTAMPTZ))) END;
 
 CREATE MACRO told_date(cell) AS parsed_date(CASE WHEN contains(cell, ':60') THEN without_leap(cell) ELSE cell END);
 CREATE MACRO is_date(cell) AS told_date(cell) IS NOT NULL;

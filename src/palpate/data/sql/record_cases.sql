@@ -13,7 +13,7 @@ SELECT note_id, person_id, visit_id, written, written, true, false, coalesce(kno
 FROM notes WHERE $cases = 'notes' AND dropped IS NULL;
 
 -- The last day that the data are about: of all visits the last one to begin, and without visits the last note; but not from
--- $strays on, where dates are mistakes.
+-- $strays on, where dates are taken for mistakes.
 CREATE TABLE latest AS
 SELECT coalesce(
     (SELECT max_by(began, began.instant) FROM visits WHERE $strays::TIMESTAMP IS NULL OR began.instant < $strays::TIMESTAMP),

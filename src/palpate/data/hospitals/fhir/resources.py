@@ -243,13 +243,17 @@ def _us_core(one: Json, name: str) -> str | None:
     return ", ".join(named) or next((str(each) for each in said if each), None)
 
 
+def _newer(line: Line) -> CohortError:
+    return line.error("is written in FHIR R5", "export R4, which is what palpate reads")
+
+
 def encounter(line: Line) -> Row:
     """A row of `encounters`."""
     one = line.resource
     period = one.get("period") or {}
     stated = one.get("class")
     if isinstance(stated, list) or "actualPeriod" in one:
-        raise line.error("is written in FHIR R5", "export R4, which is what palpate reads")
+        raise _newer(line)
     kind = str(stated.get("code") or stated.get("display") or "") if isinstance(stated, dict) else str(stated or "")
     left = codings((one.get("hospitalization") or {}).get("dischargeDisposition"))
     expired = any(code == "exp" for _, code, _ in left)
@@ -306,6 +310,8 @@ def document(line: Line) -> tuple[Row, Moment, list[Any]]:
         dated = [one.get("issued")]
     else:
         context = one.get("context") or {}
+        if isinstance(context, list):
+            raise _newer(line)
         concept, visits = one.get("type"), context.get("encounter")
         attachments = [each.get("attachment") for each in one.get("content") or () if isinstance(each, dict)]
         period = context.get("period") or {}
