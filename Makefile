@@ -6,13 +6,16 @@ BIN := $(VENV)/bin
 # general registry's build brings gigabytes of CUDA libraries.
 TORCH ?= torch==2.13.0
 
+# Hundreds of tests start Python: where a container's image sets this, each of them would compile palpate again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test check format slow wheel docs screenshot bench validity fuzz soak supply clean
 
 demo: $(VENV)/.palpate
 	$(BIN)/palpate demo
 
 test: $(VENV)/.dev
-	$(BIN)/pytest -n auto -m "not slow and not browser and not cluster"
+	$(BIN)/pytest -n auto --dist worksteal -m "not slow and not browser and not cluster"
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
@@ -22,7 +25,7 @@ check: $(VENV)/.dev
 	$(MAKE) test
 
 slow: $(VENV)/.dev
-	$(BIN)/pytest -n 2 -m "slow or browser or cluster"
+	$(BIN)/pytest -n 2 --dist worksteal -m "slow or browser or cluster"
 
 # Builds the package, installs it into an empty environment and runs an audit and the demo there; a part of `make slow`.
 wheel: $(VENV)/.dev

@@ -7,7 +7,10 @@ loading the model are printed apart, as they do not grow with the run. Exit code
 longer than this process, if two are less than 0.85 as efficient, or if an answer differs after a worker was killed
 every few seconds.
 
-    python benchmarks/ray_workers.py [--calls 40] [--seconds 2] [--kill-every 20] [--computes]
+What is computed takes as long as other programs let it, so with `--computes` a machine that is busy is refused; and
+whatever happens, the benchmark ends after `--minutes`. Exit code 2 in both cases: nothing was measured.
+
+    python benchmarks/ray_workers.py [--calls 40] [--seconds 2] [--kill-every 20] [--computes] [--minutes 20]
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from typing import NamedTuple
 import numpy as np
 
 from palpate.cases.edits import Inputs
+from palpate.errors import ModelError
 from palpate.models import Model, ModelSpec, load_here
 from palpate.run.execute import Execution
 from palpate.run.execute.calls import Calls
@@ -52,13 +56,28 @@ SLEEPS, COMPUTES = "time.sleep({seconds})", "any(zlib.crc32(BLOCK) < 0 for _ in 
 BLOCK = bytes(1 << 20)
 
 
+LEAST_IDLE = 0.9
+"""Of a core that this process must get while it measures its pace."""
+
+
+class NotMeasured(Exception):
+    """The message says why."""
+
+
 def blocks_in(seconds: float) -> int:
     """How many blocks one core hashes in this time: the work of a call that computes."""
-    began, n = time.perf_counter(), 0
+    began, worked, n = time.perf_counter(), time.process_time(), 0
     while time.perf_counter() - began < 2.0:
         zlib.crc32(BLOCK)
         n += 1
-    return max(1, round(seconds * n / (time.perf_counter() - began)))
+    spent, worked = time.perf_counter() - began, time.process_time() - worked
+    if worked < LEAST_IDLE * spent:
+        raise NotMeasured(f"the machine is busy: this process got {worked / spent:.0%} of a core")
+    return max(1, round(seconds * n / spent))
+
+
+def too_long(*_: object) -> None:
+    raise NotMeasured("not done in time")
 
 
 class Timed(NamedTuple):
@@ -90,12 +109,31 @@ def kill_workers(folder: Path, every: float, done: threading.Event, killed: list
 
 
 def main() -> int:
+    asked = options()
+    signal.signal(signal.SIGALRM, too_long)
+    signal.setitimer(signal.ITIMER_REAL, 60 * asked.minutes)
+    try:
+        return measure(asked)
+    except (NotMeasured, ModelError) as why:
+        if isinstance(why, ModelError) and "NotMeasured" not in str(why):  # raised in the model's code
+            raise
+        print(f"nothing was measured: {why if isinstance(why, NotMeasured) else 'not done in time'}", flush=True)
+        return 2
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("--calls", type=int, default=40)
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--kill-every", type=float, default=20.0)
     parser.add_argument("--computes", action="store_true")
-    asked = parser.parse_args()
+    parser.add_argument("--minutes", type=float, default=20.0)
+    return parser.parse_args()
+
+
+def measure(asked: argparse.Namespace) -> int:
     work = COMPUTES.format(blocks=blocks_in(asked.seconds)) if asked.computes else SLEEPS.format(seconds=asked.seconds)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -112,7 +112,7 @@ def test_options_of_an_audit_are_its_fields(tmp_path: Path) -> None:
         ({"n_replicates": 3}, "option 'n_replicates': must be at least 100."),
         ({"n_replicates": "many"}, "option 'n_replicates': must be a whole number."),
         ({"n_replicates": 100.5}, "option 'n_replicates': must be a whole number."),
-        ({"level": 1}, "option 'level': must be less than 1."),
+        ({"level": 1}, "option 'level': must be at most 0.9999."),
         ({"correction": "magic"}, "option 'correction': must be 'bonferroni'"),
         ({"threshold": "best"}, "option 'threshold': must be a number or 'auto',"),
         ({"labels": 3}, "option 'labels': must be a list."),

@@ -14,7 +14,6 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 import yaml
 
@@ -50,6 +49,8 @@ def test_the_schema_is_current(schema: dict[str, Any]) -> None:
 
 
 def test_the_schema_is_one(schema: dict[str, Any]) -> None:
+    import jsonschema  # takes seconds
+
     jsonschema.Draft202012Validator.check_schema(schema)
 
 
@@ -77,6 +78,8 @@ def test_options_of_every_adapter_are_there(schema: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("content", examples())
 def test_the_pages_show_what_is_valid(content: dict[str, Any], schema: dict[str, Any]) -> None:
+    import jsonschema  # takes seconds
+
     whole = {"models": {"m": "hf:m"}, "audits": {"performance": None}, **content}
     if "cohort" not in whole and "cohorts" not in whole:
         whole["cohort"] = "notes.csv"
@@ -102,6 +105,8 @@ def test_the_pages_show_what_is_valid(content: dict[str, Any], schema: dict[str,
     ],
 )
 def test_mistakes_are_found(change: dict[str, Any], schema: dict[str, Any]) -> None:
+    import jsonschema  # takes seconds
+
     right = {"cohort": "a.csv", "models": {"m": "hf:m"}, "audits": {"performance": {}, "python:mine:Typos": {"n": 3}}}
     jsonschema.validate(right, schema)
     with pytest.raises(jsonschema.ValidationError):

@@ -58,7 +58,7 @@ NOT_OF_NOTES = {
     "results.blocks.Finding": "a finding",
     "results.blocks.AuditResult": "tables of results",
     "run.conditions.": "a condition of the gate",
-    "run.preview.RunPreview": "remarks for the user",
+    "run.extrapolation.RunPreview": "remarks for the user",
     "train.coding.batches.EvidencePairs": "numbers",
     "synthetic.": "made-up patients",
     "testing.": "made-up cases",

@@ -37,6 +37,10 @@ from validity.weights import KINDS, draw_weighted
 
 Floats = NDArray[np.float64]
 PERFECT = 1.0
+_WEIGHED = ((300, 0.1, 0.75, 1), (600, 0.05, 0.9, 1), (300, 0.25, 0.7, 2))
+"""Patients, share of positives, AUROC and notes of each, with weights of several kinds."""
+_MANY = (2000, 0.1, 0.8, 1)
+"""Enough that weights by outcome count for what they tell."""
 _REPLICATES = 300
 _AT_ONCE = 250
 _MEASURING = Measuring(0.95, 10, "patient", _REPLICATES)
@@ -216,10 +220,11 @@ def cells(n_samples: int, seed: int, *, thin: bool = False) -> Iterator[Cell]:
     for kind in KINDS[-1:] if thin else KINDS:
         settings = [
             Setting(n, share, auroc, notes, kind)
-            for n, share, auroc, notes in ((300, 0.1, 0.75, 1), (600, 0.05, 0.9, 1), (300, 0.25, 0.7, 2))
+            for n, share, auroc, notes in (*_WEIGHED, *([_MANY] if kind == "by outcome" else []))
         ]
         where = f"weights of another kind ({kind}), 300 patients and more"
         yield from _coverage_cells(settings[: 1 if thin else None], where, n_samples, seed + 1)
+    yield from _length_cells(min(n_samples, 100 if thin else 400), seed)
     settings = [
         Setting(1000, share, auroc, notes, "influence")
         for share, auroc, notes in ((0.05, 0.6, 1), (0.05, 0.95, 1), (0.3, 0.8, 3), (0.1, 0.8, 3))
@@ -250,6 +255,26 @@ def _coverage_cells(settings: list[Setting], where: str, n_samples: int, seed: i
             yield Cell(
                 f"coverage of {what}{group}", f"{where}; least at {setting}", worst.rate, worst.n, at_least=COVERAGE
             )
+
+
+def _length_cells(n_samples: int, seed: int) -> Iterator[Cell]:
+    """What chance needs of an interval's length where weights depend on the outcome: 3.92 standard deviations."""
+    setting, rng = Setting(*_MANY, "by outcome"), np.random.default_rng(seed)
+    _, threshold = truth_of(setting)
+    found: dict[str, list[tuple[float, float]]] = {}
+    for _ in range(n_samples):
+        part = part_of(setting, rng, 1, threshold, _REPLICATES)
+        spread = part.spread(0.95)
+        for metric in ("ppv", "npv", "f1_1"):
+            k = METRICS.index(metric)
+            found.setdefault(metric, []).append((part.point[0, k, 0], spread.high[0, k, 0] - spread.low[0, k, 0]))
+    for metric, each in found.items():
+        values, lengths = np.asarray(each).T
+        needed = min(3.92 * float(values.std(ddof=1)) / float(lengths.mean()), 1.0)
+        what = f"length that {metric} needs, as a share of its interval"
+        yield Cell(
+            what, f"weights by outcome, {setting.n_patients:,} patients, {setting}", needed, n_samples, at_least=0.8
+        )
 
 
 def _missing_cells(n_samples: int, seed: int) -> Iterator[Cell]:

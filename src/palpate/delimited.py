@@ -91,7 +91,7 @@ def check_delimiter(mark: str) -> str:
 def open_bytes(path: Path) -> Iterator[BinaryIO]:
     """The file's bytes, decompressed."""
     try:
-        with _decompressed(path) if path.name.lower().endswith(".gz") else path.open("rb") as raw:
+        with decompressed(path) if path.name.lower().endswith(".gz") else path.open("rb") as raw:
             yield raw
     except _DAMAGED_GZIP as error:
         problem = "the gzip file ends too early" if isinstance(error, EOFError) else "the gzip file is damaged"
@@ -102,7 +102,7 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def _decompressed(path: Path) -> Iterator[BinaryIO]:
+def decompressed(path: Path) -> Iterator[BinaryIO]:
     """A gzip file, up to a size that text does not reach: a few megabytes can hold gigabytes of one letter."""
     with path.open("rb") as packed, gzip.GzipFile(fileobj=packed) as whole:
         yield cast(BinaryIO, io.BufferedReader(_Limited(whole, packed, path), 2**18))

@@ -286,19 +286,24 @@ def read_yaml(file: Path, *, needs: str) -> YamlNode:
 def parse_value(text: str) -> Any:
     """A value as YAML reads it; ValueError where it is not YAML."""
     try:
-        _refuse_depth(text, Path())
+        _refuse_unusable(text, Path())
         return yaml.load(text, Loader=_LOADER)
     except (yaml.YAMLError, UnicodeError, ConfigError) as error:
         raise ValueError("not valid YAML") from error
 
 
-def _refuse_depth(text: str, file: Path) -> None:
-    """Refuse what is nested so deeply that reading it would exhaust the stack; the events of the parser need none."""
+def _refuse_unusable(text: str, file: Path) -> None:
+    """Refuse what is nested so deeply that reading it would exhaust the stack; the events of the parser need none.
+
+    And a null character, which no path, name or text of a configuration can have.
+    """
     depth = 0
     for event in yaml.parse(text, Loader=_LOADER):
+        line = event.start_mark.line + 1 if event.start_mark else 1
+        if isinstance(event, yaml.ScalarEvent) and "\0" in event.value:
+            raise ConfigError(f"line {line}: a text has a null character", file=file, hint="leave out `\\0`")
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > MOST_LEVELS:
-            line = event.start_mark.line + 1 if event.start_mark else 1
             problem = f"line {line}: lists and mappings are nested more than {MOST_LEVELS} levels deep"
             raise ConfigError(problem, file=file, hint="write it with fewer levels")
 
@@ -306,7 +311,7 @@ def _refuse_depth(text: str, file: Path) -> None:
 def parse_yaml(text: str, file: Path, *, needs: str) -> YamlNode:
     """The same for the text of a file that was read already."""
     try:
-        _refuse_depth(text, file)
+        _refuse_unusable(text, file)
         loader = _LOADER(text)
         try:
             root = loader.get_single_node()

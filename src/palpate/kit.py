@@ -32,6 +32,7 @@ from palpate.audits.kit.resampling import (
 from palpate.audits.kit.rows import EstimateIndex, RowWriter, corrected, one_family, pairs_of
 from palpate.audits.kit.scope import (
     Count,
+    Level,
     Recall,
     Replicates,
     Share,
@@ -109,6 +110,7 @@ __all__ = [
     "Examples",
     "Family",
     "Finding",
+    "Level",
     "MeanInterval",
     "MetricReplicates",
     "ModelPredictions",

@@ -10,11 +10,6 @@ import pytest
 from tests.api.notes import notes_table
 from tests.report.browser import Browser, find_chromium
 
-nbformat = pytest.importorskip("nbformat")
-nbclient = pytest.importorskip("nbclient")
-pytest.importorskip("ipykernel")
-pytest.importorskip("pandas")
-
 CELLS = [
     "import pandas as pd, palpate\nframe = pd.read_csv('notes.csv')",
     "result = palpate.audit(frame, labels=['readmitted'], text='note', patient='subject_id', split='split',\n"
@@ -34,6 +29,10 @@ CELLS = [
 
 def run_notebook(folder: Path) -> list[dict[str, str]]:
     """The data of each cell's result, by media type."""
+    nbformat = pytest.importorskip("nbformat")  # seconds to import: not by every process that collects this file
+    nbclient = pytest.importorskip("nbclient")
+    pytest.importorskip("ipykernel")
+    pytest.importorskip("pandas")
     notes_table().write_csv(folder / "notes.csv")
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in CELLS])
     nbclient.NotebookClient(book, timeout=300, resources={"metadata": {"path": str(folder)}}).execute()

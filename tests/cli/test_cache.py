@@ -121,6 +121,7 @@ def test_the_commands(
     assert "sound" in palpate("cache", "check", "--file", cache).out
     assert palpate("cache", "prune", "--file", cache).code == 2
     assert palpate("cache", "prune", "--file", cache, "--to", "many").code == 2
+    assert palpate("cache", "prune", "--file", cache, "--unused", 10**20).code == 2
     kept = palpate("cache", "prune", "--file", cache, "--to", "2KB").out
     assert "0 models were removed; 2 are left, with 1.28 KB of keys and scores, which is what --to counts" in kept
     assert f"{cache} has" in kept.replace("\n", "")

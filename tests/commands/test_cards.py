@@ -18,11 +18,12 @@ from hypothesis import strategies as st
 
 from palpate.commands.cards import read_model_card, write_digest, write_facts, write_model_card
 from palpate.errors import ConfigError, InputError
+from palpate.report.cards.audited import Run
 from palpate.report.cards.entries import Item, Statement, Unwritten
 from palpate.report.cards.facts import known_facts, read_facts
 from palpate.report.cards.formats import as_chai, as_markdown
 from palpate.report.cards.items import Card
-from palpate.report.cards.measured import Run, about_model, measure
+from palpate.report.cards.measured import about_model, measure
 from palpate.results import AuditResult, estimates_frame
 from palpate.run.directory import RunDirectory
 from tests.data.published import SHARED

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from palpate.commands.audit import audit
 from palpate.commands.check import check, duration, size
-from palpate.run.runner import NullProgress
+from palpate.errors import CohortError
+from palpate.run import extrapolation, preview, runner
+from palpate.run.runner import Job, NullProgress
 from tests.contracts.torch_and_remote_models import coding
 from tests.e2e.command_line import CommandLine
 from tests.models.tiny_checkpoints import checkpoint
@@ -21,6 +24,14 @@ models:
   answers: "predictions:scores.csv"
 audits:
   performance: {n_replicates: 500}
+"""
+GROWING = """
+cohort: {file: notes.csv, labels: [ill]}
+models: {words: "python:check_model_17:score"}
+audits:
+  performance: {n_replicates: 100}
+  characteristics: {alter: [gender], n_replicates: 100}
+  robustness: {perturb: [typos], max_notes: 50}
 """
 MODEL = """
 import time
@@ -60,6 +71,47 @@ def test_what_would_be_scored_and_what_is_cached(folder: Path) -> None:
     audit(folder / "audit.yaml")
     again = check(folder / "audit.yaml").preview.models[0]
     assert (again.cached, again.to_score, again.measured) == (distinct, 0, 0)
+
+
+@pytest.mark.parametrize("by_patient", [False, True])
+def test_many_cases_are_judged_by_samples(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], by_patient: bool
+) -> None:
+    """Plans that grow with the cases and plans that do not are both drawn out right, and the size is said."""
+    patient = [f"p{k // 3 if by_patient else k}" for k in range(1200)]
+    rows = "".join(f"c{k},{patient[k]},A 60 year old man with fever {k},{k % 2}\n" for k in range(1200))
+    (folder / "notes.csv").write_text(f"case_id,patient_id,text,ill\n{rows}")
+    (folder / "audit.yaml").write_text(GROWING)
+    whole = check(folder / "audit.yaml", whole=True).preview
+    assert (whole.sampled, whole.notes) == (None, [])
+    monkeypatch.setattr(extrapolation, "FEW_CASES", 1000)
+    monkeypatch.setattr(extrapolation, "SAMPLES", (200, 400))
+    found = check(folder / "audit.yaml").preview
+    assert found.sampled in ((400, 401, 402) if by_patient else (400,))
+    assert (found.n_cases, found.n_patients) == (1200, len(set(patient)))
+    assert found.variants == pytest.approx(whole.variants, rel=0.01)
+    assert found.variants["robustness"] == whole.variants["robustness"], "which does not grow"
+    (model,), (all_of_it,) = found.models, whole.models
+    for name in ("asked", "distinct", "to_score", "n_characters"):
+        assert getattr(model, name) == pytest.approx(getattr(all_of_it, name), rel=0.02), name
+    palpate = CommandLine(capsys, monkeypatch)
+    ran = palpate("check", folder / "audit.yaml")
+    assert "of the 1,200 cases; --whole plans all of them" in " ".join(ran.out.split())
+
+
+def test_a_sample_in_which_an_audit_fails_is_no_failure(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An audit may find too few cases in a sample: then all cases are planned."""
+
+    def plan_all(job: Job, *others: Any) -> Any:
+        if len(job.cohort) < 100:
+            raise CohortError("too few cases")
+        return runner.plan_all(job, *others)
+
+    monkeypatch.setattr(preview, "plan_all", plan_all)
+    monkeypatch.setattr(extrapolation, "FEW_CASES", 50)
+    monkeypatch.setattr(extrapolation, "SAMPLES", (20, 40))
+    found = check(folder / "audit.yaml").preview
+    assert (found.variants["performance"], found.sampled) == (100, None)
 
 
 def test_on_the_command_line(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,6 +58,13 @@ TWO = "cohorts: {a: {file: cohort.csv, case: case_id, labels: [sick]}, b: {file:
         ('title: "\\uD800"\n' + COHORT + MODELS + AUDITS, [], "line 1: not valid YAML"),
         (f"a: {'[' * 5000}{']' * 5000}\n", [], "nested more than 100 levels deep"),
         (f"a: {'{b: ' * 5000}1{'}' * 5000}\n", [], "nested more than 100 levels deep"),
+        (COHORT + MODELS.replace("cache.sqlite", '"a\\0b"') + AUDITS, [], "line 3: a text has a null character"),
+        (COHORT + MODELS + AUDITS, ["--set", 'performance.split="a\\0"'], "the value is not valid YAML"),
+        (COHORT + MODELS + AUDITS + "workers: 99999999999999999999999\n", [], "`workers`: must be at most 10000"),
+        (COHORT + MODELS + AUDITS, ["--workers", "9999999999"], "9,999,999,999 workers are more than 10,000"),
+        (COHORT + MODELS + AUDITS + "ray: {num_cpus: .inf}\n", [], "`ray.num_cpus`: must be at most 10000"),
+        (COHORT + MODELS + AUDITS.replace("100", "100, level: 0.9999999999999999"), [], "must be at most 0.9999"),
+        (COHORT + MODELS + AUDITS.replace("100", "100, level: 1.0e-300"), [], "must be at least 0.5"),
         (COHORT + MODELS.replace("scores:f", "builtins:eval") + AUDITS, [], "model 'm', case 'c"),
     ],
 )
@@ -69,6 +76,12 @@ def test_one_sentence_for_what_was_an_internal_error(
     assert ran.code == (3 if "eval" in config else 2), ran.err
     assert said in ran.err.replace("\n", " ")
     assert "Traceback" not in ran.err
+
+
+def test_a_word_of_the_command_line_that_is_no_text(palpate: CommandLine) -> None:
+    ran = palpate("codes", "map", "\udc83")
+    assert ran.code == 2
+    assert "a word of the command line is not valid text" in ran.err
 
 
 def test_a_title_that_no_file_can_hold() -> None:

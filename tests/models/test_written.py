@@ -71,8 +71,17 @@ def test_labels_by_name_and_not_by_order(answer: str, tmp_path: Path) -> None:
     model = made(tmp_path, body)
     assert model.labels == ("a", "b")
     assert model.predict(Inputs.from_texts(TEXTS))[0].tolist() == [0.1, 0.9]
-    with pytest.raises(ModelError, match="nothing for label 'c'; it returned b, a"):
+    with pytest.raises(ModelError, match="nothing for label 'c'; it named 2 others"):
         made(tmp_path, body, labels=["a", "c"]).predict(Inputs.from_texts(TEXTS))
+
+
+def test_names_in_an_answer_are_not_shown_as_they_may_be_notes(tmp_path: Path) -> None:
+    model = made(
+        tmp_path, "def predict(texts):\n    return {text: 0.5 for text in texts}\n", "my_model:predict", labels=["ill"]
+    )
+    with pytest.raises(ModelError, match="nothing for label 'ill'; it named 2 others") as raised:
+        model.predict(Inputs.from_texts(["Secret one", "Secret two"]))
+    assert "Secret" not in str(raised.value)
 
 
 def test_predict_proba_is_asked_where_predict_gives_classes(tmp_path: Path) -> None:

@@ -64,7 +64,8 @@ def wide_run() -> str:
         for f in (LONG, "b")
     ]
     axes = {"x": Axis(field="x", title="Predicted"), "y": Axis(field="y", title="Observed")}
-    chart = Chart(title="C", kind="line", description="D", data=tuple(points), series="m", facet="f", **axes)
+    titled = "Calibration by group, 'diagnosis_of_a_rather_long_name_09'"
+    chart = Chart(title=titled, kind="line", description="D", data=tuple(points), series="m", facet="f", **axes)
     findings = (Finding(sentence=f"{models[0]} ranks patients the wrong way for '{LONG}'.", kind="concern"),)
     blocks = (Table(title="T", columns=columns, rows=(row,) * 3), chart)
     one = AuditResult("performance", estimates_frame([]), blocks, findings=findings, answers=answers)

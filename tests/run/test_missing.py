@@ -83,13 +83,14 @@ def stays(n: int = 60) -> pl.DataFrame:
     return frame.with_columns(**told, event=pl.when(ill).then(at), score=(pl.col("k") * 7919) % 97 / 97).drop("k")
 
 
-def alerts_of(frame: pl.DataFrame, model: InMemory, options: dict[str, Any], out: Path) -> pl.DataFrame:
+def alerts_of(frame: pl.DataFrame, model: InMemory, options: dict[str, Any], out: Path, **more: str) -> pl.DataFrame:
     roles: dict[str, Any] = {
         "labels": "ill",
         "patient": "stay_id",
         "stay": "stay_id",
         "time": "time",
         "attributes": ["event"],
+        **more,
     }
     audit(frame.drop("score"), models={"v": model}, audits={"operating": options}, out=out, **roles)
     return pl.read_parquet(out / "results" / "operating.parquet").filter(group="ward")
@@ -114,6 +115,19 @@ def test_a_stay_without_its_first_score_has_no_first_alert(tmp_path: Path) -> No
     rate = alerts_of(frame, InMemory(lacking, missing="report"), alerts, tmp_path / "run").filter(metric="flag_rate")
     scored = frame["score"].to_numpy()[3::6]
     assert (rate["n"].to_list(), rate["value"].to_list()) == ([30], [pytest.approx(float((scored >= 0.6).mean()))])
+
+
+def test_the_weight_of_a_stay_does_not_depend_on_which_of_its_cases_were_scored(tmp_path: Path) -> None:
+    """Every other stay weighs 5 by its last case alone, which has no score; a stay without any score is left out."""
+    last = pl.int_range(pl.len()) % 3 == 2
+    frame = stays().with_columns(w=pl.when(last & (pl.int_range(pl.len()) % 6 == 2)).then(5.0).otherwise(1.0))
+    lacking = frame.with_columns(pl.when(~last & (pl.int_range(pl.len()) >= 6)).then("score"))["score"].to_numpy()
+    alerts = {"n_replicates": 100, "thresholds": {"ward": 0.6}}
+    found = alerts_of(frame, InMemory(lacking, missing="report"), alerts, tmp_path / "run", weight="w")
+    flagged = (lacking.reshape(-1, 3)[2:, :2] >= 0.6).any(axis=1)
+    weight = frame["w"].to_numpy().reshape(-1, 3)[2:].max(axis=1)
+    rate = found.filter(metric="flag_rate")
+    assert rate["value"].to_list() == [pytest.approx(np.average(flagged, weights=weight))]
 
 
 def test_without_the_option_the_error_names_it(folder: Path, palpate: CommandLine) -> None:

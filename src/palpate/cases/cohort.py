@@ -45,6 +45,8 @@ from palpate.privacy import hides
 __all__ = ["ALONE", "ROLES", "SPLITS", "Arranged", "Cohort", "arrange", "stack"]
 
 STAY, WEIGHT = "stay_id", "sampling_weight"
+STAY_WEIGHT = "stay_sampling_weight"
+"""The weights of the stays as they were sampled, where cases have a weight of 0 only because they lack a score."""
 """Not `weight`: in a hospital's table that is the patient's, in kilograms."""
 READ = {"split": splits, "time": times, STAY: ids, "text": texts, "image": images, "prior": words}
 READ |= {WEIGHT: sampling_weights}
@@ -158,13 +160,18 @@ class Cohort:
 
     @property
     def stay_weights(self) -> NDArray[np.float64] | None:
-        """The sampling weight of each row's stay, the largest of its cases'; None where no cohort has weights."""
+        """The sampling weight of each row's stay, the largest of its cases'; None where no cohort has weights.
+
+        Which of its cases have a score does not change it, but for 0 where none has.
+        """
         if self.weights is None:
             return None
         _, stay = np.unique(self.stays, return_inverse=True)
         largest = np.zeros(int(stay.max(initial=-1)) + 1)
         np.maximum.at(largest, stay, self.weights)
-        return np.asarray(largest[stay])
+        if STAY_WEIGHT not in self.cases.columns:
+            return np.asarray(largest[stay])
+        return np.asarray(np.where(largest[stay] > 0, self.cases[STAY_WEIGHT].to_numpy(), 0.0))
 
     def weights_of(self, rows: NDArray[np.int64], *, by_stay: bool = False) -> NDArray[np.float64] | None:
         """The weights of some rows with a mean of 1; None where they are all equal, so that there is nothing to weigh.

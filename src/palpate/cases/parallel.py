@@ -70,10 +70,11 @@ class _Team:
 
     def answer(self, message: bytes) -> bytes:
         """What a process says to a message, in a thread of its own; nothing where it failed, or where all are dead."""
-        process = self._idle.get() if message else None
+        if not message:
+            return b""
+        process = self._idle.get()
         if process is None:
-            if message:
-                self._idle.put(None)  # for whoever else waits
+            self._idle.put(None)  # for whoever else waits
             return b""
         try:
             answer = _asked(process, message)

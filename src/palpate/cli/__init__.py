@@ -104,6 +104,8 @@ def main() -> None:
     except MemoryError as error:
         _end(error, "there is not enough memory for this; take fewer cases, labels or replicates.", 2)
     except Exception as error:
+        if isinstance(error, UnicodeEncodeError) and not all(map(str.isprintable, sys.argv)):
+            _end(error, "a word of the command line is not valid text; type it again.", 2)
         _end(
             error,
             f"internal error ({kind_of(error)}); run the command again with --debug and report the traceback.",

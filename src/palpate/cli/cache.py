@@ -77,7 +77,9 @@ def check(file: CacheFile = None, debug: Debug = False) -> None:  # noqa: ARG001
 def prune(
     file: CacheFile = None,
     model: Annotated[str | None, typer.Option(help="Remove the model whose fingerprint starts so.")] = None,
-    unused: Annotated[int | None, typer.Option(min=0, help="Remove models not used for so many days.")] = None,
+    unused: Annotated[
+        int | None, typer.Option(min=0, max=36500, help="Remove models not used for so many days.")
+    ] = None,
     to: Annotated[
         str | None, typer.Option(help="Remove the longest unused models, until keys and scores of the rest have 2GB.")
     ] = None,

@@ -66,6 +66,9 @@ def check(
         list[str] | None,
         typer.Option("--set", metavar="AUDIT.OPTION=VALUE", help="Override an option of an audit."),
     ] = None,
+    whole: Annotated[
+        bool, typer.Option("--whole", help="Plan all cases, also where there are more than 20,000.")
+    ] = False,
     quiet: Quiet = False,
     log: LogFile = None,
     as_json: AsJson = False,
@@ -75,7 +78,9 @@ def check(
     from palpate.commands import check as commands
 
     with reporting("check", quiet=quiet, log=log, as_json=as_json) as progress:
-        found = commands.check(config, only=only or (), workers=workers, overrides=settings or (), progress=progress)
+        found = commands.check(
+            config, only=only or (), workers=workers, overrides=settings or (), progress=progress, whole=whole
+        )
         progress.summary.update(commands.summarise(found, price))
         _show_check(found, price)
 

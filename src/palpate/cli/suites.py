@@ -111,8 +111,13 @@ def suite_import(
         templates = len({flaw.template for flaw in found_in})
         line = f"{problem}: {len(found_in):,} texts of {templates:,} templates, such as {found_in[0].template}: "
         out.print(f"[yellow]![/yellow] {escape(line + found_in[0].text)}", soft_wrap=True)
-    word = f", positive: {escape(positive)}" if positive else ""
-    out.print(f"To use it in audit.yaml: capabilities: {{suite: {escape(found.source)}{word}}}", soft_wrap=True)
+    if found.grouped_by == "file" and file is None:
+        keep = "audit.yaml reads no base file: write the templates with --out FILE.csv, and use that file"
+        out.print(f"To keep the base templates: {keep}.", soft_wrap=True)
+        return
+    word = f", positive: {positive}" if positive else ""
+    word += f", slots: {{{', '.join(given.replace('=', ': ', 1) for given in settings)}}}" if settings else ""
+    out.print(f"To use it in audit.yaml: capabilities: {{suite: {found.source}{word}}}", markup=False, soft_wrap=True)
 
 
 @suite_app.command("suggest")

@@ -69,12 +69,13 @@ def build_cohort(
     `source` is a folder or a file; with the kind `omop` also the address of a database.
     """
     from palpate.data.cohorts import check_output, find_kind, write_built_cohort
+    from palpate.data.hospitals.databases import is_address
 
     found = find_kind(kind)
     options = parse_options(found.options, f"cohort '{kind}'", parse_settings(overrides))
     check_output(out)
     # A path would make one slash of the two in an address, and messages quote paths.
-    at_address = "://" in str(source)
+    at_address = is_address(str(source))
     if at_address and kind != "omop":
         raise ConfigError(f"a cohort '{kind}' is not read from an address", hint="give the folder with its files")
     if not at_address:

@@ -13,7 +13,8 @@ from palpate.models import memory_of
 from palpate.models.devices import Device
 from palpate.models.text.sizes import MemoryNeed
 from palpate.run.execute.cache import default_path
-from palpate.run.preview import RunPreview, open_existing, preview
+from palpate.run.extrapolation import RunPreview
+from palpate.run.preview import open_existing, preview
 from palpate.run.runner import Job, NullProgress, RunProgress
 
 _PER_AUDIT = 0.5
@@ -42,9 +43,11 @@ def check(
     overrides: Sequence[str] = (),
     progress: RunProgress | None = None,
     free: Callable[[Device], int | None] = Device.free,
+    whole: bool = False,
 ) -> CheckedConfig:
     """Check a configuration as a run does, load its models, plan its audits, and measure samples of the work.
 
+    Of more than 20,000 cases, samples are planned, unless `whole`; the preview says so.
     Models that may not fit into the memory of their device (`free` says how much is left there) are warned about first.
 
     >>> from palpate.commands.check import check  # doctest: +SKIP
@@ -60,7 +63,7 @@ def check(
     path = ready.cache or default_path()
     cache = open_existing(path)
     try:
-        found = preview(ready.job, cache, progress)
+        found = preview(ready.job, cache, progress, whole=whole)
     finally:
         if cache is not None:
             cache.close()
@@ -114,6 +117,7 @@ def summarise(found: CheckedConfig, price: float | None = None) -> dict[str, Any
     return {
         "n_cases": seen.n_cases,
         "n_patients": seen.n_patients,
+        "sampled": seen.sampled,
         "audits": seen.variants,
         "models": [
             {

@@ -27,7 +27,7 @@ from palpate.errors import ConfigError, closest, first_problem
 from palpate.files import YamlNode, parse_value, read_yaml
 from palpate.models import ModelSpec, check_model
 from palpate.results.verdicts import MARGINS
-from palpate.run.execute.cluster import RayOptions
+from palpate.run.execute.cluster import MOST_WORKERS, RayOptions
 
 __all__ = ["DATA", "Config", "ModelConfig", "audit_name", "load_config", "load_tables", "make_audit", "parse_settings"]
 
@@ -115,7 +115,7 @@ class Config(BaseModel):
     """Where models run: on this machine, or on a Ray cluster."""
     ray: RayOptions = Field(default_factory=RayOptions)
     """The Ray cluster: its address, and what each worker needs."""
-    workers: int = Field(default=1, ge=1)
+    workers: int = Field(default=1, ge=1, le=MOST_WORKERS)
     """Processes that score."""
     cache: Path | None = None
     """The file of the cache of scores; default: in the user's cache folder."""

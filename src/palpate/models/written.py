@@ -158,7 +158,7 @@ def _by_label(answer: Any, labels: Sequence[str], source: str) -> Any:
         raise ModelError(
             f"the function returned nothing for label '{missing[0]}'",
             model=source,
-            hint=f"it returned {', '.join(names[:5])}; name them with the option `labels`",
+            hint=f"it named {len(names)} others; name them with the option `labels`",  # which may be notes: not shown
         )
     if isinstance(answer, list):
         return [[row[label] for label in labels] for row in answer]

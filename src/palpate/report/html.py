@@ -126,8 +126,9 @@ def render(manifest: Mapping[str, Any], results: Sequence[AuditResult], *, gate:
     )
 
 
+@cache
 def page_environment() -> Environment:
-    """Templates that escape everything and refuse what is not given."""
+    """Templates that escape everything and refuse what is not given; they are compiled once per process."""
     environment = Environment(
         loader=PackageLoader("palpate.report"),
         autoescape=True,

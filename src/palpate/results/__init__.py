@@ -5,6 +5,7 @@ Results are data. Nothing here draws, prints or writes; `report/` and `run/direc
 
 from palpate.results.attributions import SAMPLED, Asked, Attributions, no_attributions
 from palpate.results.blocks import (
+    ONE_COHORT,
     AnyBlock,
     AuditResult,
     Axis,
@@ -54,6 +55,7 @@ __all__ = [
     "MACRO",
     "METRIC_NAMES",
     "MICRO",
+    "ONE_COHORT",
     "SAMPLED",
     "AdaptiveAudit",
     "AnyBlock",

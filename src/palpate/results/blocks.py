@@ -101,6 +101,10 @@ AnyBlock = Annotated[Table | Chart | Examples, Field(discriminator="type")]
 FindingKind = Literal["concern", "caution", "unsettled", "acceptable", "caveat", "fact"]
 
 
+ONE_COHORT = "This audit is about {one} alone, not about {others} (its option `cohort`)."
+"""The finding of an audit that is about one of several cohorts."""
+
+
 class Finding(BaseModel):
     """One sentence for the first screen.
 

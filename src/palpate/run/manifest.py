@@ -17,7 +17,7 @@ from palpate.cases.cohort import Cohort
 from palpate.models import Model, ModelSpec
 from palpate.privacy import without_query, without_secrets
 from palpate.registry import installed_versions
-from palpate.results import Audit, Plan
+from palpate.results import ONE_COHORT, Audit, Plan
 from palpate.stats.precision import n_distinct
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "polars", "torch", "transformers", "xgboost-cpu")
@@ -84,7 +84,7 @@ def one_cohort_fact(cohort: Cohort, plan: Plan[Any]) -> str | None:
     others = [name for name in cohort.names if name not in about]
     if len(about) != 1 or not others:
         return None
-    return f"This audit is about {about[0]} alone, not about {', '.join(others)} (its option `cohort`)."
+    return ONE_COHORT.format(one=about[0], others=", ".join(others))
 
 
 def _model_entry(spec: ModelSpec, model: Model, ensemble: str | None) -> dict[str, Any]:

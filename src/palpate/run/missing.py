@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from palpate.audits.kit.missing import arm_shares
 from palpate.audits.kit.missing.apart import LabelByLabel, LabelPart, divided_labels
 from palpate.audits.kit.rows import RowWriter
-from palpate.cases.cohort import WEIGHT, Cohort
+from palpate.cases.cohort import STAY_WEIGHT, WEIGHT, Cohort
 from palpate.cases.edits import Ints
 from palpate.errors import PalpateError
 from palpate.results import (
@@ -156,7 +156,8 @@ def _planned_again(
 ) -> Usable | None:
     """The plan in which cases that a model did not score do not count; None where that is no way out.
 
-    They stay in the cohort, with a sampling weight of 0: what they tell of a patient's history or of a stay is known.
+    They stay in the cohort, with a sampling weight of 0: what they tell of a patient's history or of a stay is known,
+    its sampling weight included.
     """
     cohort, variants, asks = plan.cohort, plan.variants, plan.requests
     if not predictions.scored or asks.only or asks.explain or asks.windows:
@@ -164,9 +165,12 @@ def _planned_again(
     gone = np.any([np.isnan(each.p).any(axis=1) for each in predictions.scored.values()], axis=0)
     if (variants.parent[gone] >= len(cohort)).any():  # a text that the audit made up is nobody's
         return None
-    weight = np.ones(len(cohort)) if cohort.weights is None else cohort.weights.copy()
+    weight, of_stay = np.ones(len(cohort)), cohort.stay_weights
+    if cohort.weights is not None:
+        weight = cohort.weights.copy()
     weight[variants.parent[gone]] = 0.0
-    some = replace(cohort, cases=cohort.cases.with_columns(pl.Series(WEIGHT, weight)))
+    columns = [pl.Series(WEIGHT, weight), *([] if of_stay is None else [pl.Series(STAY_WEIGHT, of_stay)])]
+    some = replace(cohort, cases=cohort.cases.with_columns(columns))
     try:
         less = plan_for(some)
     except PalpateError:  # too few cases are left

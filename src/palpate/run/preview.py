@@ -3,18 +3,20 @@
 Models are loaded and audits plan as in the run. Then each model scores a few of the inputs that it would be asked for,
 from the shortest to the longest texts, and the audits analyse made-up predictions with few replicates. Nothing of that
 is kept: neither the cache nor the run directory is written.
+
+Planning takes as long as in the run, so of many cases only two samples are planned, from which the numbers are drawn
+out (`palpate.run.extrapolation`); the preview says so.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import math
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,20 +24,19 @@ from numpy.typing import NDArray
 from palpate.cases.edits import Ints
 from palpate.errors import LimitReached, PalpateError
 from palpate.models import Model
-from palpate.models.ledger import AsksForAnswers, Forecast
 from palpate.results import AdaptiveAudit, Audit, ModelPredictions, Plan, Predictions
 from palpate.run.checks import cases_with_images
 from palpate.run.execute import cached_as, cut_calls
 from palpate.run.execute.cache import ScoreCache
 from palpate.run.execute.local import checked
 from palpate.run.execute.wanted import ScoringTable, Wanted, gather, want
+from palpate.run.extrapolation import ModelPreview, RunPreview, drawn_out, forecast, samples_of
 from palpate.run.runner import Job, Member, NullProgress, RunProgress, load_members, plan_all, stream
 
 STRATA = 5
 """Parts of a model's inputs, by length, of which one call each is measured."""
 LONG_ENOUGH, FIRST_ROWS = 0.3, 4
 """A call is measured on more and more of its rows, until it takes so many seconds."""
-CHARACTERS_PER_TOKEN = 4
 _CACHE_ROW, _VARIANT_ROW = 80, 30
 """Bytes beside the probabilities: a key with its index, and an edit in Parquet."""
 _AT_ONCE = 4
@@ -44,84 +45,59 @@ _FEW, _MORE = 40, 10
 """An analysis is measured with a fortieth and a tenth of its replicates."""
 
 
-class ModelPreview(NamedTuple):
-    """What one model would be asked, and how long it would take."""
+def preview(
+    job: Job, cache: ScoreCache | None, progress: RunProgress | None = None, *, whole: bool = False
+) -> RunPreview:
+    """Plan a run and measure samples of its work; `cache` is the cache that the run would use, if there is one.
 
-    name: str
-    asked: int
-    outside_window: int
-    distinct: int
-    cached: int
-    n_characters: int
-    """Of the texts that are to be scored."""
-    n_labels: int
-    remote: bool
-    seconds: float
-    """To score what is not cached."""
-    measured: int
-    """Inputs that the estimate of the time rests on."""
-    explained: int
-    """Predictions that it is asked to explain, which the time does not include."""
-    forecast: Forecast | None = None
-    """Requests, tokens and cost, of a model that is paid by the answer."""
-
-    @property
-    def to_score(self) -> int:
-        """Inputs that are not in the cache."""
-        return self.distinct - self.cached
-
-    @property
-    def tokens(self) -> int:
-        """About so many, at four characters per token."""
-        return math.ceil(self.n_characters / CHARACTERS_PER_TOKEN)
-
-
-@dataclass
-class RunPreview:
-    """What a run would do."""
-
-    n_cases: int
-    n_patients: int
-    variants: dict[str, int] = field(default_factory=dict)
-    """By audit: how many inputs it wants scored."""
-    models: list[ModelPreview] = field(default_factory=list)
-    stages: dict[str, float] = field(default_factory=dict)
-    """Seconds of the parts of the run other than scoring."""
-    notes: list[str] = field(default_factory=list)
-    """What the estimate leaves out."""
-    disk: int = 0
-    memory: int = 0
-
-    @property
-    def seconds(self) -> float:
-        """The whole run."""
-        return sum(self.stages.values()) + sum(model.seconds for model in self.models)
-
-
-def preview(job: Job, cache: ScoreCache | None, progress: RunProgress | None = None) -> RunPreview:
-    """Plan a run and measure samples of its work; `cache` is the cache that the run would use, if there is one."""
+    Of many cases, samples are planned, unless the preview is of the `whole` run.
+    """
     progress = progress or NullProgress()
-    found = RunPreview(len(job.cohort), job.cohort.n_patients)
+    loading: dict[str, float] = {}
     progress.stage("loading models")
-    with _timed(found.stages, "loading models"):
+    with _timed(loading, "loading models"):
         members = load_members(job.models)
     try:
         job = replace(job, cohort=cases_with_images(job.cohort, [member.model for member in members]))
-        progress.stage("planning")
-        with _timed(found.stages, "planning"):
-            plans = plan_all(job, members)
-            table = gather(job.cohort, plans)
-        found.variants = {name: len(plan.variants) for name, plan in plans.items()}
-        for member in members:
-            progress.stage(f"measuring {member.spec.name}")
-            found.models.append(_model(member, table, plans, cache, job.execution.n_workers))
-        progress.stage("measuring the analyses")
-        _analyses(job, members, plans, found)
+        found = None if whole else _from_samples(job, members, cache, progress)
+        found = found or _look(job, members, cache, progress)
         _leave_out(job.audits, found)
-        found.disk, found.memory = _disk(found, plans), _memory(found)
     finally:
         for member in members:
             member.model.close()
+    found.stages = loading | found.stages
+    return found
+
+
+def _from_samples(
+    job: Job, members: Sequence[Member], cache: ScoreCache | None, progress: RunProgress
+) -> RunPreview | None:
+    """What samples of the cases tell about the run; None where there are few cases, or too few in the samples."""
+    seen: list[tuple[int, RunPreview]] = []
+    for some in samples_of(job.cohort):
+        with suppress(PalpateError):  # such as an audit that finds too few cases
+            seen.append((len(some), _look(replace(job, cohort=some), members, cache, progress)))
+    if not seen:
+        return None
+    found = drawn_out(seen, len(job.cohort), {member.spec.name: member.model for member in members})
+    found.n_cases, found.n_patients = len(job.cohort), job.cohort.n_patients
+    return found
+
+
+def _look(job: Job, members: Sequence[Member], cache: ScoreCache | None, progress: RunProgress) -> RunPreview:
+    """Plan, and measure."""
+    found = RunPreview(len(job.cohort), job.cohort.n_patients)
+    progress.stage("planning")
+    with _timed(found.stages, "planning"):
+        plans = plan_all(job, members)
+        table = gather(job.cohort, plans)
+    found.variants = {name: len(plan.variants) for name, plan in plans.items()}
+    for member in members:
+        progress.stage(f"measuring {member.spec.name}")
+        found.models.append(_model(member, table, plans, cache, job.execution.n_workers))
+    progress.stage("measuring the analyses")
+    _analyses(job, members, plans, found)
+    found.disk, found.memory = _disk(found, plans), _memory(found)
     return found
 
 
@@ -164,15 +140,8 @@ def _model(
         seconds=hashing + seconds / max(1, min(at_once, len(todo))),
         measured=measured,
         explained=explained,
-        forecast=_forecast(model, wanted, todo),
+        forecast=forecast(model, len(todo), int(wanted.n_characters[todo].sum())),
     )
-
-
-def _forecast(model: Model, wanted: Wanted, todo: Ints) -> Forecast | None:
-    """What asking costs, judged by the few texts that were asked about."""
-    if not isinstance(model, AsksForAnswers):
-        return None
-    return model.forecast(len(todo), int(wanted.n_characters[todo].sum()))
 
 
 def _score_sample(name: str, model: Model, wanted: Wanted, todo: Ints, *, most: int | None) -> tuple[float, int]:

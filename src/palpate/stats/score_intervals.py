@@ -26,6 +26,7 @@ from palpate.stats.arguments import NOISE
 from palpate.stats.inputs import Floats
 from palpate.stats.intervals import Interval, error_interval, percentile_interval
 from palpate.stats.precision import MANY, Counts, Weighing, class_units, cluster_sizes, weighing
+from palpate.stats.precision.called import denominators
 
 __all__ = [
     "ERROR",
@@ -62,8 +63,6 @@ _SPREAD = 2.5
 """How much wider than the negatives' the few positives' scores may spread: Hanley and McNeil's variance, which takes
 both alike, is then about that much too small."""
 _STEPS = 40
-_SHARES = ("prevalence", "flag_rate", "true_alerts", "false_alerts")
-"""Metrics that are shares of all rows."""
 
 
 def _quantile(level: float) -> float:
@@ -223,21 +222,23 @@ def metric_intervals(
     """
     error, each = defined_error(values), counts.per_unit
     low, high = np.full(point.shape, np.nan), np.full(point.shape, np.nan)
-    rows = _denominators(metrics, point, counts)
+    rows = denominators(metrics, point, counts)
     few = counts.units.min(axis=0) < FEWEST_UNITS
     around = point[:, list(metrics).index("brier")] if "brier" in metrics else None  # the mean squared distance
     for k, name in enumerate(metrics):
         value, own = point[:, k], error[:, k]
         too_few = np.broadcast_to(few, value.shape)
         if name in rows and name.startswith("f1"):
-            ends = f1_interval(value, own, rows[name], each, level=level, wider=_for_weights(name, counts))
-            too_few = rows[name] / each < FEWEST_UNITS
+            n, kept = rows[name]
+            ends = f1_interval(value, own, n, each, level=level, wider=_for_weights(name, kept))
+            too_few = n / each < FEWEST_UNITS
         elif name in rows:
-            ends = rate_interval(value, own, rows[name], each, level=level, wider=_for_weights(name, counts))
+            n, kept = rows[name]
+            ends = rate_interval(value, own, n, each, level=level, wider=_for_weights(name, kept))
             if "_at_" in name and "sensitivity" in name:  # its threshold jumps between tied scores, now and then
                 ends = _widest(ends, percentile_interval(values[:, k], level=1.0 - (1.0 - level) / 5.0))
             else:
-                too_few = rows[name] / each < FEWEST_UNITS
+                too_few = n / each < FEWEST_UNITS
         else:
             ends = _interval(name, value, values[:, k], own, counts, level, around)
             if name == ERROR and NOISE in metrics:
@@ -248,11 +249,11 @@ def metric_intervals(
     return Spread(low, high, error)
 
 
-def _for_weights(name: str, counts: Counts) -> Floats:
+def _for_weights(name: str, kept: Floats) -> Floats:
     """How much wider a rate's interval is for heavy weights that the sample may by chance lack, as `make validity` has
     it: more where rows of both classes are counted together."""
     within = ("sensitivity", "specificity", "recall")
-    return np.asarray(counts.kept_of_all ** (-0.125 if name.startswith(within) else -0.25))
+    return np.asarray(kept ** (-0.125 if name.startswith(within) else -0.25))
 
 
 def _interval(
@@ -271,7 +272,7 @@ def _interval(
         return auroc_interval(value, error, positive, negative, (units[0], units[1]), per_unit=each, level=level)
     if name == "auprc":
         # Few heavy negatives tell how many rank before the positives.
-        wider = _for_weights(name, counts) * student_quantile(freedom - 1, level) / _quantile(level)
+        wider = _for_weights(name, counts.kept_of_all) * student_quantile(freedom - 1, level) / _quantile(level)
         wider = wider / np.sqrt(counts.mixed)
         return rate_interval(value, error, positive, each, level=level, wider=wider)
     if name in ("brier", "mean_score"):  # both are means of numbers between 0 and 1, with a long tail
@@ -314,26 +315,6 @@ def calibration_interval(
     unseen = _quantile(level) * counts.per_unit / np.maximum(counts.total, 1.0)
     above = np.hypot(uneven * (high - value), unseen)
     return Interval(np.maximum(value - uneven * (value - low), 0.0), np.minimum(value + above, 1.0))
-
-
-def _denominators(metrics: Sequence[str], point: Floats, counts: Counts) -> dict[str, Floats]:
-    """Of each rate: how many rows it is a share of, [model, label]; F1 counts hits and both kinds of errors."""
-    shape = (len(point), point.shape[-1])
-    positive, negative = (np.broadcast_to(each, shape) for each in (counts.positive, counts.negative))
-    found = {name: positive for name in metrics if name.startswith("sensitivity") or name == "recall_1"}
-    found |= {name: negative for name in metrics if name.startswith("specificity") or name == "recall_0"}
-    everything = np.broadcast_to(counts.total, shape)
-    found |= {name: everything for name in metrics if name in _SHARES}
-    if "prevalence" in found:
-        found["prevalence"] = np.broadcast_to(counts.of_outcome, shape)
-    if "sensitivity" in metrics and "specificity" in metrics:
-        hits, passes = (np.nan_to_num(point[:, list(metrics).index(name)]) for name in ("sensitivity", "specificity"))
-        tp, tn = hits * positive, passes * negative
-        fp, fn = negative - tn, positive - tp
-        rows = {"ppv": tp + fp, "precision_1": tp + fp, "npv": tn + fn, "precision_0": tn + fn}
-        rows |= {"f1_0": tn + fp + fn, "f1_1": tp + fp + fn}
-        found |= {name: size * counts.mixed for name, size in rows.items() if name in metrics}
-    return found
 
 
 def _widest(first: Interval, second: Interval) -> Interval:

@@ -110,6 +110,22 @@ def test_shifts_and_stretches_keep_the_auroc() -> None:
         assert (row["value"], row["low"], row["high"]) == (0.0, 0.0, 0.0)
 
 
+def test_a_shift_changes_slope_and_intercept_by_what_is_known_without_doubt() -> None:
+    cohort, _, p = planted()
+    result = run(QUICK, cohort, {"m": p})
+    shift = result.tables[MAPS].filter(method="intercept")["intercept"][0]
+    for metric, change in (("calibration_slope", 0.0), ("calibration_intercept", -shift)):
+        row = number(result, metric, "intercept", BEFORE)
+        assert [row[end] for end in ("value", "low", "high")] == [change] * 3
+        assert (row["p_value"], row["reason"]) == (None, "the same in any patients, so not tested")
+        stretched = number(result, metric, "slope", BEFORE)
+        assert stretched["low"] < stretched["value"] < stretched["high"]
+    b = result.tables[MAPS].filter(method="slope")["slope"][0]
+    slope, change = number(result, "calibration_slope", BEFORE), number(result, "calibration_slope", "slope", BEFORE)
+    ends = sorted((1 / b - 1) * slope[end] for end in ("low", "high"))
+    assert [change["pointwise_low"], change["pointwise_high"]] == pytest.approx(ends)
+
+
 def test_few_events_give_a_reason_and_no_map() -> None:
     cohort, _, wrong = planted(80)
     result = run(QUICK, cohort, {"m": wrong})

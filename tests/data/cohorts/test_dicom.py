@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from palpate.data.cohorts import BuiltCohort
 from palpate.data.cohorts.dicom import DicomOptions, build_dicom
 from palpate.data.hospitals.films import read_header
 from palpate.errors import CohortError
+from palpate.models.networks.vision.dicom import read_film
 from tests.data.dicom_files import write_film
 from tests.data.published import DICOM, needs_dicom
 
@@ -287,3 +289,54 @@ def test_one_study_of_two_patients(archive: Path, tmp_path: Path) -> None:
 def test_a_leap_second_of_a_study(tmp_path: Path) -> None:
     film = write_film(tmp_path / "a.dcm", STORED, StudyDate="20161231", StudyTime="235960.5")
     assert str(read_header(film).time) == "2016-12-31 23:59:59"
+
+
+@pytest.mark.parametrize(
+    ("said", "born", "years"), [("999Y", "", None), ("414", "19400125", 80.0), ("120Y", "", 120.0)]
+)
+def test_an_age_that_nobody_reaches_is_not_known(said: str, born: str, years: float | None, tmp_path: Path) -> None:
+    """Archives write 999 where the age is missing, and NIH's films have ages such as 414."""
+    film = write_film(tmp_path / "a.dcm", STORED, StudyDate="20200125", PatientAge=said, PatientBirthDate=born)
+    assert read_header(film).age == years
+
+
+def test_a_bar_in_the_name_of_a_file(tmp_path: Path) -> None:
+    """It parts the films of a study, so that two files would be looked for that are not there."""
+    write_film(tmp_path / "a.dcm", STORED)
+    write_film(tmp_path / "pa|lateral.dcm", STORED)
+    with pytest.raises(CohortError, match=r"pa\|lateral\.dcm: the name has a bar \(\|\), which separates the films"):
+        build_dicom(tmp_path)
+
+
+def test_a_compression_that_nobody_decodes_is_counted(tmp_path: Path) -> None:
+    """A film that stops every audit later is left out here, with the reason."""
+    write_film(tmp_path / "a.dcm", STORED)
+    for name, syntax in (("b.dcm", "1.2.840.10008.1.2.4.201"), ("c.dcm", "1.2.840.10008.1.2.4.51")):
+        film = pydicom.dcmread(write_film(tmp_path / name, STORED, bits=12))
+        film.PixelData = pydicom.encaps.encapsulate([bytes(100)])
+        film.file_meta.TransferSyntaxUID = pydicom.uid.UID(syntax)
+        film.save_as(tmp_path / name)
+    built = build_dicom(tmp_path)
+    assert len(built.cohort) == 1
+    step = next(step for step in built.flow if step.name == "films whose compression can be decoded")
+    assert (step.n_dropped, step.reason) == (2, "no installed decoder reads it")
+
+
+def _body(content: bytes) -> int:
+    """Where the header of a file ends and the film begins."""
+    return 144 + int.from_bytes(content[140:144], "little")
+
+
+def test_pydicoms_own_words_are_not_shown(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A header that says one encoding and has another is read, without a warning of a library."""
+    film = pydicom.dcmread(write_film(tmp_path / "a.dcm", STORED))
+    explicit = (tmp_path / "a.dcm").read_bytes()
+    film.file_meta.TransferSyntaxUID = pydicom.uid.ImplicitVRLittleEndian
+    film.save_as(tmp_path / "a.dcm", enforce_file_format=True)
+    implicit = (tmp_path / "a.dcm").read_bytes()
+    (tmp_path / "a.dcm").write_bytes(explicit[: _body(explicit)] + implicit[_body(implicit) :])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(build_dicom(tmp_path).cohort) == 1
+        assert read_film(str(tmp_path / "a.dcm")).size == (8, 8)
+    assert "VR" not in "".join(capfd.readouterr())

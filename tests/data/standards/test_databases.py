@@ -18,6 +18,7 @@ from typing import NamedTuple
 import pytest
 
 from palpate.data.cohorts.omop import OmopOptions, build_omop
+from palpate.errors import CohortError
 from tests.data.standards.omop_files import COLUMNS, hospital, write
 from tests.e2e.command_line import CommandLine
 
@@ -194,7 +195,11 @@ def test_a_server_that_is_no_database(kind: str, palpate: CommandLine) -> None:
         listening.shutdown(socket.SHUT_RDWR)
     assert answered.result() > 1, "the port was tried, and then the driver came"
     assert (ran.code, ran.err.count("\n")) == (2, 1)
-    assert f"the server can't be reached; check the address {kind}://user@host:port/database" in ran.err
+    problem = {
+        "postgresql": "the server can't be reached",
+        "mssql": "it refused the user, the password or the database, or is no SQL Server",
+    }
+    assert f"{problem[kind]}; check the address {kind}://user@host:port/database" in ran.err
     assert PASSWORD not in ran.err + ran.out
     assert not Path("x.parquet").exists()
 
@@ -212,6 +217,59 @@ def _refuse_all(listening: socket.socket) -> int:
             caller.settimeout(1)
             caller.recv(4096)
             caller.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+
+def _psql(server: Server, script: str) -> None:
+    place = binaries()
+    assert place is not None
+    psql = [place / "psql", "-q", "-v", "ON_ERROR_STOP=1", server.address()]
+    subprocess.run(psql, input=script, text=True, check=True, capture_output=True)
+
+
+def _copied(server: Server, schema: str, how: str) -> str:
+    """A script that makes each table of `cdm` anew in another schema, with names in capitals and small letters."""
+    made = [
+        f"{how.format(name=file.stem.title(), schema=schema)} AS SELECT * FROM cdm.{file.stem.lower()};"
+        for file in server.folder.iterdir()
+    ]
+    return "\n".join([f'DROP SCHEMA IF EXISTS "{schema}" CASCADE; CREATE SCHEMA "{schema}";', *made])
+
+
+@pytest.mark.parametrize("kind", ["TABLE", "VIEW", "MATERIALIZED VIEW"])
+def test_tables_and_views_whatever_their_names(kind: str, server: Server) -> None:
+    _psql(server, _copied(server, "Cdm_V54", f'CREATE {kind} "{{schema}}"."{{name}}"'))
+    built = build_omop(server.address(), options=OmopOptions(database_schema="cdm_v54"))
+    assert built.cohort.cases.drop("cohort").equals(build_omop(server.folder).cohort.cases.drop("cohort"))
+
+
+def test_a_table_that_the_user_may_not_read_is_named(server: Server) -> None:
+    script = "DROP ROLE IF EXISTS poor; CREATE ROLE poor LOGIN PASSWORD 'poor-s3cret'; "
+    granted = 'GRANT USAGE ON SCHEMA "Own" TO poor; GRANT SELECT ON "Own"."Person" TO poor; '
+    _psql(server, _copied(server, "Own", 'CREATE TABLE "{schema}"."{name}"') + script + granted)
+    address = f"postgresql://poor:poor-s3cret@{server.host}/postgres"
+    try:
+        with pytest.raises(CohortError) as caught:
+            build_omop(address, options=OmopOptions(database_schema="own"))
+    finally:
+        _psql(server, 'DROP SCHEMA "Own" CASCADE; DROP ROLE poor;')
+    assert str(caught.value) == "table Own.Visit_Occurrence: the user may not read the table; grant SELECT on it."
+
+
+def test_names_that_differ_in_case_only(server: Server) -> None:
+    copied = _copied(server, "Twice", 'CREATE VIEW "{schema}"."{name}"')
+    _psql(server, f'{copied} CREATE SCHEMA "TWICE"; CREATE TABLE "TWICE".person (person_id int);')
+    try:
+        assert len(build_omop(server.address(), options=OmopOptions(database_schema="Twice")).cohort) == 3
+        with pytest.raises(CohortError, match="the names of the schemas TWICE and Twice differ in case only"):
+            build_omop(server.address(), options=OmopOptions(database_schema="twice"))
+        _psql(server, 'CREATE TABLE "Twice".note (note_id int, "Note_ID" int);')
+        with pytest.raises(CohortError, match="the names of the tables Note and note differ in case only"):
+            build_omop(server.address(), options=OmopOptions(database_schema="Twice"))
+        _psql(server, 'DROP VIEW "Twice"."Note";')
+        with pytest.raises(CohortError, match=r"Twice\.note: the names of the columns Note_ID and note_id differ"):
+            build_omop(server.address(), options=OmopOptions(database_schema="Twice"))
+    finally:
+        _psql(server, 'DROP SCHEMA "Twice" CASCADE; DROP SCHEMA "TWICE" CASCADE;')
 
 
 def test_writes_meanwhile_do_not_tear_the_cohort(server: Server, tmp_path: Path) -> None:

@@ -105,6 +105,26 @@ def test_a_database_that_is_not_read_is_not_quoted(kind: str, tmp_path: Path) ->
     assert "secret" not in message
 
 
+@pytest.mark.parametrize("kind", ["omop", "fhir", "meds", "dicom", "readmission"])
+@pytest.mark.parametrize(
+    "source",
+    [
+        "host=127.0.0.1 port=5432 user=me password=s3cret dbname=omop",
+        "Server=tcp:db,1433;Database=omop;User Id=me;Password = s3cret;Encrypt=True",
+        "DRIVER={ODBC Driver 18 for SQL Server};SERVER=db;UID=me;PWD=s3cret",
+        "postgresql:/me:s3cret@host/omop",
+        "jdbc:sqlserver:me:s3cret@db",
+    ],
+)
+def test_a_string_with_a_password_is_not_quoted(source: str, kind: str, tmp_path: Path) -> None:
+    """Strings of other programs are no folders that were not found: the message would have the password."""
+    with pytest.raises(InputError) as caught:
+        build_cohort(kind, source, tmp_path / "c.parquet")
+    assert "s3cret" not in str(caught.value)
+    assert "address" in str(caught.value)
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("kind", ["postgresql", "mssql"])
 def test_a_server_that_does_not_answer(kind: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """At once, without a driver's own lines, and with the hint for this kind of database."""
@@ -123,6 +143,11 @@ def test_a_server_that_does_not_answer(kind: str, tmp_path: Path, capfd: pytest.
         ("POSTGRES://me:a@b@host/base?sslmode=require", "postgres://me@host/base?sslmode=require", "a@b"),
         ("postgresql://me@host/base", "postgresql://me@host/base", "of the environment"),
         ("postgresql:///base?host=/run", "postgresql:///base?host=/run", "of the environment"),
+        (
+            "postgresql://host/base?user=me&password=p%40s&sslmode=require",
+            "postgresql://host/base?user=me&sslmode=require",
+            "p@s",
+        ),
         ("postgresql://me:own@one,two:5433/base", "postgresql://me@one,two:5433/base", "own"),
     ],
 )
@@ -155,6 +180,7 @@ def test_no_words_of_a_driver_are_repeated() -> None:
         ("Login failed for user 'me' with s3cret", "the database refused the user or the password"),
         ('Cannot open database "omop" requested by the login. mssql://me:s3cret@host', "no database of this name"),
         ("timed out: mssql://me:s3cret@host", "the server can't be reached"),
+        ("Timed out in bb8", "the server did not let the user in: it refused the user, the password or the database"),
         ("something new: mssql://me:s3cret@host", "the database did not answer the query"),
     ):
         message = str(_refusal(said, "mssql"))

@@ -25,9 +25,9 @@ from palpate.audits.kit.resampling import Correction, Family, Resampling
 from palpate.audits.kit.rows import EstimateIndex, RowWriter
 from palpate.audits.kit.scope import (
     Count,
+    Level,
     Recall,
     Replicates,
-    Share,
     Threshold,
     audited_cohort,
     audited_labels,
@@ -89,7 +89,7 @@ class Capabilities:
     target_recall: Recall = 0.70
     n_replicates: Replicates = 2_000
     """Shuffles of the test that the values of a slot are alike."""
-    level: Share = 0.95
+    level: Level = 0.95
     correction: Correction = "bonferroni"
     family: Family = "question"
     """Which comparisons share a correction: those about one capability, or all of the `run`."""

@@ -29,9 +29,9 @@ from palpate.audits.kit.resampling import Correction, Family, Resampling
 from palpate.audits.kit.rows import RowWriter
 from palpate.audits.kit.scope import (
     Count,
+    Level,
     Recall,
     Replicates,
-    Share,
     Threshold,
     Unit,
     audited_cohort,
@@ -102,7 +102,7 @@ class Characteristics:
     target_recall: Recall = 0.70
     unit: Unit = "patient"
     n_replicates: Replicates = 10_000
-    level: Share = 0.95
+    level: Level = 0.95
     correction: Correction = "bonferroni"
     family: Family = "question"
     """What intervals and p-values are corrected over: the labels and groups of a characteristic (`question`), or all

@@ -38,7 +38,7 @@ from palpate.audits.context.sources import Source, choose_sources
 from palpate.audits.kit.metrics import replicates_frame
 from palpate.audits.kit.resampling import Correction, Family, Resampling
 from palpate.audits.kit.rows import EstimateIndex, RowWriter
-from palpate.audits.kit.scope import Count, Replicates, Share, Unit, audited_cohort, audited_labels, audited_rows
+from palpate.audits.kit.scope import Count, Level, Replicates, Share, Unit, audited_cohort, audited_labels, audited_rows
 from palpate.cases.cohort import Cohort
 from palpate.results import MACRO, AuditResult, Plan, Predictions, estimates_frame
 from palpate.results.verdicts import margins_with
@@ -94,7 +94,7 @@ class Context:
     n_bins: Count = 10
     unit: Unit = "patient"
     n_replicates: Replicates = 10_000
-    level: Share = 0.95
+    level: Level = 0.95
     refits: Annotated[int, Field(ge=0)] = 20
     """How often a fitted pre-test model is fitted again, to resamples of its patients, so that intervals allow for its
     uncertainty; 0 takes it as given."""

@@ -42,7 +42,7 @@ from palpate.audits.kit.metrics import incomparable_scores
 from palpate.audits.kit.missing.apart import LabelPart, joined_thresholds
 from palpate.audits.kit.resampling import Correction, Family
 from palpate.audits.kit.rows import EstimateIndex, RowWriter, corrected, one_family
-from palpate.audits.kit.scope import Count, Recall, Replicates, Share, Threshold, Unit
+from palpate.audits.kit.scope import Count, Level, Recall, Replicates, Threshold, Unit
 from palpate.audits.kit.thresholds import ThresholdRule, Thresholds, check_rule, decide_thresholds
 from palpate.cases.cohort import Cohort
 from palpate.results import AuditResult, Estimate, Plan, Predictions, estimates_frame
@@ -94,7 +94,7 @@ class Drift:
     target_recall: Recall = 0.70
     unit: Unit = "patient"
     n_replicates: Replicates = 10_000
-    level: Share = 0.95
+    level: Level = 0.95
     correction: Correction = "bonferroni"
     family: Family = "question"
     """Which comparisons of the latest periods share one correction: the models and labels of a metric, or all that the

@@ -29,6 +29,7 @@ from palpate.audits.kit.resampling import Correction, Family, Resampling
 from palpate.audits.kit.rows import EstimateIndex
 from palpate.audits.kit.scope import (
     Count,
+    Level,
     Share,
     Unit,
     audited_cohort,
@@ -120,7 +121,7 @@ class Evidence:
     """Categories of `notes` whose evidence is also scored together, by their first words: discharge, physician and
     radiology are the paper's code-able notes (Table 10)."""
     unit: Literal["chart", "patient"] = "chart"
-    level: Share = 0.95
+    level: Level = 0.95
     correction: Correction = "bonferroni"
     family: Family = "question"
     """Which comparisons share a correction: those of one metric, or all of the `run`."""

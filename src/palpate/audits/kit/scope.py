@@ -17,6 +17,8 @@ from palpate.cases.edits import Ints
 from palpate.errors import CohortError, ConfigError
 
 Share = Annotated[float, Field(gt=0, lt=1)]
+Level = Annotated[float, Field(ge=0.5, le=0.9999)]
+"""Of an interval: beyond these bounds it has no tails that replicates could tell."""
 Count = Annotated[int, Field(ge=1, lt=2**31)]
 Recall = Annotated[float, Field(gt=0, le=1)]
 Replicates = Annotated[int, Field(ge=100, le=1_000_000)]

@@ -18,7 +18,7 @@ from palpate.audits.kit.metrics import member_places
 from palpate.audits.kit.missing.apart import LabelPart, joined_thresholds
 from palpate.audits.kit.resampling import Correction, Family
 from palpate.audits.kit.rows import EstimateIndex, RowWriter, corrected, one_family
-from palpate.audits.kit.scope import Count, Recall, Replicates, Share, Threshold, Unit
+from palpate.audits.kit.scope import Count, Level, Recall, Replicates, Threshold, Unit
 from palpate.audits.kit.thresholds import ThresholdRule, Thresholds, check_rule, thresholds_on
 from palpate.audits.operating.answers import REQUIREMENTS, AlertAnalysis, operating_answers
 from palpate.audits.operating.blocks import operating_blocks
@@ -92,7 +92,7 @@ class Operating:
     """Which split is held out; a cohort without splits is used whole."""
     unit: Unit = "patient"
     n_replicates: Replicates = 10_000
-    level: Share = 0.95
+    level: Level = 0.95
     correction: Correction = "bonferroni"
     family: Family = "question"
     """Which comparisons share one correction: the points, pairs and labels of a metric, or all that the audit makes."""

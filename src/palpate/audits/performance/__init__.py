@@ -29,7 +29,7 @@ from palpate.audits.kit.missing import (
 from palpate.audits.kit.resampling import INTERVALS, Correction, Family
 from palpate.audits.kit.risks import CORE, BenefitRange, check_range
 from palpate.audits.kit.rows import EstimateIndex, RowWriter
-from palpate.audits.kit.scope import Count, Recall, Replicates, Share, Threshold, Unit, audited_labels
+from palpate.audits.kit.scope import Count, Level, Recall, Replicates, Share, Threshold, Unit, audited_labels
 from palpate.audits.kit.thresholds import ThresholdRule, Thresholds, check_rule, decide_thresholds
 from palpate.audits.performance.answers import CHANCE, PerformanceAnalysis, performance_answers, questions_of
 from palpate.audits.performance.blocks import performance_blocks
@@ -76,7 +76,7 @@ class Performance:
     """The thresholds over which net benefit is drawn and averaged."""
     unit: Unit = "patient"
     n_replicates: Replicates = 10_000
-    level: Share = 0.95
+    level: Level = 0.95
     correction: Correction = "bonferroni"
     family: Family = "question"
     """Which comparisons share one correction: those that answer one question (the pairs of models on a metric, the

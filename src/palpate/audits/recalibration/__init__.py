@@ -21,7 +21,7 @@ from palpate.audits.kit.missing.apart import LabelPart, joined_thresholds
 from palpate.audits.kit.resampling import Correction, Family
 from palpate.audits.kit.risks import BenefitRange, check_range
 from palpate.audits.kit.rows import EstimateIndex, RowWriter, corrected, one_family
-from palpate.audits.kit.scope import Count, Recall, Replicates, Share, Threshold
+from palpate.audits.kit.scope import Count, Level, Recall, Replicates, Threshold
 from palpate.audits.kit.thresholds import ThresholdRule, Thresholds, check_rule, decide_thresholds
 from palpate.audits.recalibration.blocks import formula, recalibration_blocks
 from palpate.audits.recalibration.findings import RecalibrationAnalysis, recalibration_findings
@@ -33,6 +33,7 @@ from palpate.audits.recalibration.measures import (
     Testing,
     fit_offers,
     measure_maps,
+    with_known_changes,
 )
 from palpate.audits.recalibration.plan import AUDIT, FitAndTest, RecalibrationScope, plan_recalibration
 from palpate.cases.cohort import Cohort
@@ -82,7 +83,7 @@ class Recalibration:
     net_benefit: BenefitRange = (0.01, 0.5)
     """The thresholds over which net benefit is averaged."""
     n_replicates: Replicates = 10_000
-    level: Share = 0.95
+    level: Level = 0.95
     correction: Correction = "bonferroni"
     family: Family = "question"
     """Which comparisons share one correction: the models, labels and methods of a metric, or all that the audit
@@ -113,7 +114,7 @@ class Recalibration:
             how = Testing(fit.thresholds.values, self.net_benefit, self.n_replicates, fit.seed)
             for method, found in measure_maps(fit.testing, fit.offers, models, part.plan.labels, how).items():
                 measured.setdefault(method, []).extend(found)
-        rows, thresholds = self._rows(measured, models), joined_thresholds([fit.thresholds for fit in fits])
+        rows, thresholds = self._rows(measured, models, offers), joined_thresholds([fit.thresholds for fit in fits])
         tested = np.unique(np.concatenate([part.plan.variants.parent[part.plan.memory.test] for part in parts]))
         analysis = RecalibrationAnalysis(
             estimates=EstimateIndex(rows, label=plan.labels[0], group=BEFORE),
@@ -156,7 +157,9 @@ class Recalibration:
             int(rng.integers(2**63)),
         )
 
-    def _rows(self, measured: dict[str, list[MetricReplicates]], models: tuple[str, ...]) -> list[Estimate]:
+    def _rows(
+        self, measured: dict[str, list[MetricReplicates]], models: tuple[str, ...], offers: list[Offer]
+    ) -> list[Estimate]:
         writer = RowWriter(self.name, self.level)
         levels = [row for parts in measured.values() for part in parts for row in level_rows(writer, part)]
         changes = [
@@ -166,7 +169,7 @@ class Recalibration:
             for part, before in zip(parts, measured[BEFORE], strict=True)
             for row in population_differences(writer, part, before, models)
         ]
-        family = one_family(self.family)
+        family, changes = one_family(self.family), with_known_changes(changes, levels, offers)
         return [*levels, *corrected(changes, self.correction, self.level, family_of=family)]
 
     def _provenance(

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from palpate.audits.kit.metrics import MetricReplicates
 from palpate.audits.kit.risks import CORE, BenefitRange, CaseRisks, measure_risks
 from palpate.audits.recalibration.plan import FitAndTest
-from palpate.results import Plan, Predictions
+from palpate.results import Estimate, Plan, Predictions
 from palpate.stats import bootstrap
 from palpate.stats.risks.recalibration import Method, RiskMap, fit_map
 from palpate.stats.score_intervals import class_units
@@ -26,6 +26,7 @@ Floats = NDArray[np.float64]
 BEFORE = "as it is"
 FEWEST: Mapping[Method, int] = {"intercept": 10, "slope": 20, "isotonic": 50}
 """Patients with and patients without the outcome that a method needs in the validation split."""
+_EXACT = 1e-6
 SQUARES = ("brier", "auroc")
 METRICS = (*CORE, *SQUARES)
 _FOLDS = 5
@@ -217,3 +218,50 @@ def _of_method(
         return own_part
     few = f"no map, or no finite curve: a method needs {FEWEST.get(method, 0)} patients with and without the outcome"  # type: ignore[call-overload]
     return replace(own_part, why_undefined=few)
+
+
+def with_known_changes(rows: Sequence[Estimate], levels: Sequence[Estimate], offers: Sequence[Offer]) -> list[Estimate]:
+    """Changes of slope and intercept with what is known of them, whoever the patients are.
+
+    A shift of the log odds moves the intercept by its size and keeps the slope: there is no doubt, and nothing is
+    tested. A stretch by b divides the slope by b, so that its change is as sure as the slope is.
+    """
+    maps = {
+        (offer.model, offer.label, each.name): each.map
+        for offer in offers
+        for each in offer.maps
+        if each.why_not is None
+    }
+    before = {
+        (row.model, row.label): row for row in levels if row.group == BEFORE and row.metric == "calibration_slope"
+    }
+    out = []
+    for row in rows:
+        own, slope = maps.get((row.model, row.label, row.group)), before.get((row.model, row.label))
+        if own is None or slope is None or row.value is None:
+            out.append(row)
+        elif row.group == "intercept":
+            out.append(_shifted(row, own.intercept))
+        else:
+            out.append(_stretched(row, slope, own.slope) if row.group == "slope" else row)
+    return out
+
+
+def _shifted(row: Estimate, shift: float) -> Estimate:
+    if row.metric not in ("calibration_slope", "calibration_intercept"):
+        return row
+    change = -shift if row.metric == "calibration_intercept" else 0.0
+    if abs((row.value or 0.0) - change) > _EXACT:  # risks of 0 or 1 do not move
+        return row
+    known = "the same in any patients, so not tested"
+    return replace(row, value=change, low=change, high=change, p_value=None, reason=known)
+
+
+def _stretched(row: Estimate, before: Estimate, stretch: float) -> Estimate:
+    if row.metric != "calibration_slope" or None in (row.low, before.value, before.low, before.high) or stretch == 0:
+        return row
+    share = 1.0 / stretch - 1.0
+    value, low, high = (share * (each or 0.0) for each in (before.value, before.low, before.high))
+    if abs((row.value or 0.0) - value) > _EXACT:
+        return row
+    return replace(row, low=min(low, high), high=max(low, high))

@@ -19,6 +19,7 @@ from palpate.audits.kit.resampling import Correction, Family
 from palpate.audits.kit.rows import RowWriter
 from palpate.audits.kit.scope import (
     Count,
+    Level,
     Recall,
     Share,
     Threshold,
@@ -79,7 +80,7 @@ class Robustness:
     """As in the performance audit; decisions are compared at this threshold."""
     target_recall: Recall = 0.70
     unit: Unit = "patient"
-    level: Share = 0.95
+    level: Level = 0.95
     correction: Correction = "bonferroni"
     family: Family = "question"
     """What intervals and p-values are corrected over: the perturbations, groups and labels of a question (`question`),

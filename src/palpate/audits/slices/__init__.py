@@ -19,7 +19,7 @@ from palpate.audits.kit.attributes import Cutting, check_attributes
 from palpate.audits.kit.missing.apart import LabelPart, joined_thresholds
 from palpate.audits.kit.resampling import Correction
 from palpate.audits.kit.rows import EstimateIndex, RowWriter, corrected
-from palpate.audits.kit.scope import Count, Recall, Replicates, Share, Threshold, Unit, require_text
+from palpate.audits.kit.scope import Count, Level, Recall, Replicates, Threshold, Unit, require_text
 from palpate.audits.kit.thresholds import ThresholdRule, Thresholds, check_rule, decide_thresholds
 from palpate.audits.slices.answers import ASKS, SliceAnalysis, slice_answers
 from palpate.audits.slices.blocks import slice_blocks
@@ -77,7 +77,7 @@ class Slices:
     target_recall: Recall = 0.70
     unit: Unit = "patient"
     n_replicates: Replicates = 10_000
-    level: Share = 0.95
+    level: Level = 0.95
     correction: Correction = "bonferroni"
     margins: dict[str, float] = field(default_factory=dict)
     """The smallest effects that matter, set for the whole run."""

@@ -28,7 +28,7 @@ from palpate.audits.kit.missing import (
 )
 from palpate.audits.kit.resampling import INTERVALS, Correction, Family
 from palpate.audits.kit.rows import EstimateIndex, RowWriter
-from palpate.audits.kit.scope import Count, Recall, Replicates, Share, Threshold, Unit
+from palpate.audits.kit.scope import Count, Level, Recall, Replicates, Threshold, Unit
 from palpate.audits.kit.thresholds import ThresholdRule, Thresholds, check_rule, decide_thresholds
 from palpate.audits.subgroups.answers import SubgroupAnalysis, questions_of, subgroup_answers
 from palpate.audits.subgroups.blocks import subgroup_blocks
@@ -99,7 +99,7 @@ class Subgroups:
     n_bins: Count = 10
     unit: Unit = "patient"
     n_replicates: Replicates = 10_000
-    level: Share = 0.95
+    level: Level = 0.95
     correction: Correction = "bonferroni"
     family: Family = "question"
     """Which comparisons share one correction: the groups, models and labels of a metric, or all that the audit makes

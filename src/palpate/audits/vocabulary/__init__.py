@@ -19,9 +19,9 @@ from palpate.audits.kit.resampling import Correction, Family, Resampling
 from palpate.audits.kit.rows import EstimateIndex, RowWriter
 from palpate.audits.kit.scope import (
     Count,
+    Level,
     Recall,
     Replicates,
-    Share,
     Threshold,
     audited_cohort,
     audited_labels,
@@ -149,7 +149,7 @@ class Vocabulary:
     """Where a probability becomes a decision, as in the performance audit."""
     target_recall: Recall = 0.70
     n_replicates: Replicates = 10_000
-    level: Share = 0.95
+    level: Level = 0.95
     correction: Correction = "bonferroni"
     family: Family = "question"
     """Which comparisons are corrected together: those of one kind (the ranks of all words and pairs of models), or all

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import NamedTuple
 
 from palpate.errors import ConfigError, InputError, closest
 from palpate.files import write_atomically
+from palpate.report.cards.audited import Run
 from palpate.report.cards.entries import Wells
 from palpate.report.cards.facts import EVALUATION_KIND, facts_template, read_facts
 from palpate.report.cards.formats import EXTENSIONS, WRITERS
 from palpate.report.cards.items import Card, make_card
-from palpate.report.cards.measured import Run, measure
+from palpate.report.cards.measured import measure
 from palpate.run.directory import RunDirectory
 
 
@@ -56,7 +58,9 @@ def _model(models: list[dict[str, object]], wanted: str | None, run: Path) -> st
         return names[0]
     if wanted is None:
         raise InputError(
-            f"the run has {len(names)} models, and a card is about one", file=run, hint=f"add --model {names[0]}"
+            f"the run has {len(names)} models, and a card is about one",
+            file=run,
+            hint=f"add --model {shlex.quote(names[0])}",
         )
     if wanted not in names:
         raise InputError(f"the run has no model '{wanted}'", file=run, hint=closest(wanted, names, all_are="it has"))

@@ -15,9 +15,9 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import NamedTuple
 
+from palpate.cases.growth import refuse_growth
 from palpate.data.annotations import uima_cas, webanno
 from palpate.data.annotations.webanno import CURATED, Document
-from palpate.data.tables.growth import refuse_growth
 from palpate.errors import CohortError
 
 FORMATS = (".tsv", ".json", ".xmi", ".zip")
@@ -108,7 +108,7 @@ def _projects_in(place: Traversable, path: Path) -> list[Export]:
 def _zipped(content: bytes, path: Path) -> Traversable:
     try:
         packed = zipfile.ZipFile(io.BytesIO(content))
-    except (zipfile.BadZipFile, NotImplementedError, ValueError):
+    except (zipfile.BadZipFile, NotImplementedError, ValueError):  # what zipfile raises for other and damaged files
         raise CohortError("the file is not a zip file", file=path, hint="download the export again") from None
     refuse_growth(path, len(content), sum(one.file_size for one in packed.infolist()))  # no more of each is unpacked
     return zipfile.Path(packed)

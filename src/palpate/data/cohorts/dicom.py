@@ -39,6 +39,7 @@ _FILES = {
     "frames": ("films of one frame", "the file has several frames"),
     "colour": ("films in grey", "the picture is in colour"),
     "burned in": ("films without burned-in annotations", "annotations in the picture may name the patient"),
+    "compression": ("films whose compression can be decoded", "no installed decoder reads it"),
     "no patient": ("films with a patient", "PatientID is empty"),
     "copy": ("each film once", "another file has the same SOPInstanceUID"),
     "modality": ("modality: {modalities}", "another kind of picture (`modalities`)"),
@@ -90,7 +91,7 @@ def build_dicom(
     say = progress or (lambda _: None)
     table = None if options.labels is None else _read_labels(options.labels, options)
     say(f"reading headers in {source.name}")
-    films = _with_paths(pl.DataFrame(list(read_films(source)), schema=_SCHEMA, orient="row"), source)
+    films = _with_paths(pl.DataFrame(read_films(source), schema=_SCHEMA, orient="row"), source)
     films = _chosen(films, options)
     labels: tuple[str, ...] = ()
     if table is not None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date, datetime, time
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
+from palpate.cases.columns import FILMS
 from palpate.errors import CohortError
 from palpate.registry import optional
 
@@ -21,7 +22,7 @@ _TAGS = (
     "SOPInstanceUID", "StudyInstanceUID", "AccessionNumber", "PatientID", "PatientAge", "PatientBirthDate",
     "PatientSex", "StudyDate", "StudyTime", "Modality", "ViewPosition", "Manufacturer", "ManufacturerModelName",
     "StationName", "StudyDescription", "SeriesDescription", "ProtocolName", "PerformedProcedureStepDescription",
-    "NumberOfFrames", "BurnedInAnnotation", "Rows", "Columns", "SamplesPerPixel", "BitsAllocated",
+    "NumberOfFrames", "BurnedInAnnotation", "Rows", "Columns", "SamplesPerPixel", "BitsAllocated", "BitsStored",
     "PhotometricInterpretation", "SpecificCharacterSet",
 )  # fmt: skip
 _BESIDE = (
@@ -43,9 +44,13 @@ _MOBILE_DEVICE = re.compile(
 few series whose names don't say it (AMX, DRX-Revolution, FDR Go)."""
 _DESCRIPTIONS = ("StudyDescription", "SeriesDescription", "ProtocolName", "PerformedProcedureStepDescription")
 _PIXELS = (b"\xe0\x7f\x10\x00", b"\x7f\xe0\x00\x10")
+_PIXEL_TYPES = (b"OW", b"OB", b"UN")
 _ITEM, _END = b"\xfe\xff\x00\xe0", b"\xfe\xff\xdd\xe0"
 _UNDEFINED = 0xFFFFFFFF
 _GREY = ("MONOCHROME1", "MONOCHROME2")
+_EIGHT_BITS = ("gdcm", "pillow")
+"""Decoders that read JPEG Extended of 8 bits only."""
+_OLDEST = 120
 _YEARS = {"": 1.0, "Y": 1.0, "M": 1 / 12, "W": 7 / 365.25, "D": 1 / 365.25}
 
 
@@ -69,7 +74,7 @@ class Film(NamedTuple):
     modality: str | None = None
 
 
-def read_films(folder: Path) -> Iterator[Film]:
+def read_films(folder: Path) -> list[Film]:
     """Every file below a folder, in the order of their paths; hidden files and DICOMDIRs are passed over."""
     pydicom = optional("pydicom", extra="dicom", needed_for="DICOM films")
     pydicom.config.settings.reading_validation_mode = pydicom.config.IGNORE  # its warnings quote the header
@@ -82,8 +87,14 @@ def read_films(folder: Path) -> Iterator[Film]:
     )
     if not files:
         raise CohortError("the folder has no files", file=folder, hint="give the folder with the DICOM files")
-    with ThreadPoolExecutor() as pool:
-        yield from pool.map(read_header, files)
+    for path in files:
+        if FILMS in str(path.absolute()):
+            problem = f"the name has a bar ({FILMS}), which separates the films of a case in a cohort"
+            raise CohortError(problem, file=path, hint="rename the file or its folder")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # pydicom's, about headers that it reads nevertheless
+        with ThreadPoolExecutor() as pool:
+            return list(pool.map(read_header, files))
 
 
 def read_header(path: Path) -> Film:
@@ -117,9 +128,10 @@ def _lacking(stream: BinaryIO, header: Any) -> str | None:
         return None if "Rows" in header else "no pixels"
     if stream.read(4) not in _PIXELS:
         return "no pixels"
-    implicit, little = header.original_encoding
-    stream.read(0 if implicit else 4)
-    declared = int.from_bytes(stream.read(4), "little" if little else "big")
+    # Some files have implicit types although their header says otherwise; the letters of a type can be no length.
+    head, (_, little) = stream.read(4), header.original_encoding
+    length = stream.read(4) if head[:2] in _PIXEL_TYPES else head
+    declared = int.from_bytes(length, "little" if little else "big")
     there = os.fstat(stream.fileno()).st_size - stream.tell()
     if declared == _UNDEFINED:
         return None if _all_items(stream) else "cut short"
@@ -155,7 +167,26 @@ def _unusable(header: Any, lacking: str | None) -> str | None:
         return "colour"
     if (_text(header, "BurnedInAnnotation") or "").upper() == "YES":
         return "burned in"
+    if not _is_decoded(header):
+        return "compression"
     return "no patient" if _text(header, "PatientID") is None else None
+
+
+def _is_decoded(header: Any) -> bool:
+    """Whether a decoder for the film's compression is installed."""
+    from pydicom.pixels import get_decoder
+    from pydicom.uid import JPEGExtended12Bit
+
+    meta = getattr(header, "file_meta", {})
+    syntax = meta.get("TransferSyntaxUID") if meta else None
+    if syntax is None or not syntax.is_compressed or syntax.is_deflated:
+        return True
+    try:
+        decoders = set(get_decoder(syntax).available_plugins)
+    except NotImplementedError:
+        return False
+    deep = syntax == JPEGExtended12Bit and int(header.get("BitsStored") or 8) > 8
+    return bool(decoders - set(_EIGHT_BITS) if deep else decoders)
 
 
 def _film(path: Path, header: Any, lacking: str | None) -> Film:
@@ -211,10 +242,11 @@ def _date(day: str | None) -> date | None:
 
 
 def _age(said: str | None, born: str | None, taken: datetime | None) -> float | None:
-    """Years, from `081Y`, `006M` or a bare `81`, or from the date of birth."""
+    """Years, from `081Y`, `006M` or a bare `81`, or from the date of birth; 999 and the like are no ages."""
     found = re.fullmatch(r"0*(\d{1,3})([YMWD]?)", (said or "").upper())
-    if found:
-        return round(int(found[1]) * _YEARS[found[2]], 2)
+    years = round(int(found[1]) * _YEARS[found[2]], 2) if found else _OLDEST + 1
+    if years <= _OLDEST:
+        return years
     birth = _date(born)
     if birth is None or taken is None or taken.date() < birth:
         return None

@@ -25,7 +25,7 @@ from palpate.data.hospitals import (
     table_columns,
     two_files,
 )
-from palpate.data.hospitals.databases import Database, is_address
+from palpate.data.hospitals.databases import Database, is_address, scheme
 from palpate.data.hospitals.options import NOTES_ALONE
 from palpate.data.tables.formats import format_of
 from palpate.errors import CohortError
@@ -159,7 +159,7 @@ def _deeper(folder: Path, table: SourceTable) -> Path | None:
 def shown(source: Source) -> Source:
     """What may be said of a source: of an address, neither user nor password."""
     text = str(source)
-    return f"{text.partition('://')[0]} database" if is_address(text) else source
+    return f"{scheme(text)} database" if is_address(text) else source
 
 
 def is_table(source: Source) -> bool:

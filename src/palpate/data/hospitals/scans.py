@@ -6,8 +6,8 @@ import codecs
 from pathlib import Path
 from typing import NamedTuple
 
+from palpate.data.tables.exact_copies import copy_exactly, has_mixed_ends, header_of
 from palpate.data.tables.formats import Format, format_of
-from palpate.data.tables.line_ends import copy_exactly, has_mixed_ends, header_of
 from palpate.delimited import DELIMITERS, FileLayout, open_bytes
 
 LONGEST_ROW = 16 * 2**20

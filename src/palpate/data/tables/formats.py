@@ -19,8 +19,8 @@ from typing import NamedTuple, Protocol
 
 import polars as pl
 
+from palpate.cases.growth import check_parquet, check_workbook, read_parquet
 from palpate.cases.panics import panics_are_errors
-from palpate.data.tables.growth import check_parquet, check_workbook
 from palpate.delimited import (
     AS_IT_IS,
     BLOCK,
@@ -309,8 +309,7 @@ def _scalar(value: object) -> str | None:
 def _parquet_errors(path: Path) -> Iterator[None]:
     """Name the file in errors of polars, which say only what is wrong inside it."""
     try:
-        with panics_are_errors(path):
-            yield
+        yield
     except (pl.exceptions.PolarsError, OSError, ValueError):
         raise CohortError("the file is damaged or is not a Parquet file", file=path, hint=COPY_HINT) from None
 
@@ -318,7 +317,7 @@ def _parquet_errors(path: Path) -> Iterator[None]:
 def _parquet_columns(layout: FileLayout, path: Path) -> tuple[str, ...]:
     del layout  # the file says all
     check_parquet(path)
-    with _parquet_errors(path):
+    with _parquet_errors(path), panics_are_errors(path):
         return tuple(pl.read_parquet_schema(path))
 
 
@@ -332,7 +331,7 @@ def _parquet_frame(
 ) -> pl.DataFrame:
     del layout, lists  # the file knows which columns hold lists
     with _parquet_errors(path):
-        return pl.read_parquet(path, columns=list(columns), n_rows=n_rows, glob=False, hive_partitioning=False)
+        return read_parquet(path, columns, n_rows=n_rows)
 
 
 # --- Excel --------------------------------------------------------------------------------------------------

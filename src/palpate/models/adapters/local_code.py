@@ -37,13 +37,13 @@ class FolderFinder(MetaPathFinder):
         return PathFinder.find_spec(fullname, [folder], target) if folder else None
 
     def _asking(self) -> str | None:
-        """The folder whose code is on the stack."""
+        """The folder whose code is on the stack; of folders inside each other, the innermost."""
         frame: FrameType | None = sys._getframe(1)
         while frame is not None:
             file = frame.f_code.co_filename
-            found = next((folder for folder in self.folders if file.startswith(f"{folder}/")), None)
-            if found is not None:
-                return found
+            found = [folder for folder in self.folders if file.startswith(f"{folder}/")]
+            if found:
+                return max(found, key=len)
             frame = frame.f_back
         return None
 

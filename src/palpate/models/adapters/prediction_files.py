@@ -13,6 +13,8 @@ from pathlib import Path
 import polars as pl
 
 from palpate.cases.columns import prediction_ids
+from palpate.cases.growth import read_parquet
+from palpate.cases.panics import panics_are_errors
 from palpate.delimited import FileLayout, csv_rows, find_delimiter, plain_frame
 from palpate.errors import CohortError, ConfigError
 
@@ -35,8 +37,9 @@ def read_file(
         if kind in (".jsonl", ".ndjson"):
             return pl.read_ndjson(file, infer_schema_length=None)
         if kind == ".parquet":
-            there = pl.read_parquet_schema(file)
-            return pl.read_parquet(file, glob=False, columns=[c for c in there if wanted is None or c in wanted])
+            with panics_are_errors(file):
+                there = pl.read_parquet_schema(file)
+            return read_parquet(file, [c for c in there if wanted is None or c in wanted])
     except (pl.exceptions.PolarsError, OSError) as error:
         problem = "has no rows" if isinstance(error, pl.exceptions.NoDataError) or not file.stat().st_size else None
         raise ConfigError(problem or f"can't be read as {kind}", file=file) from error

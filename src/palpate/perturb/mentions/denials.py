@@ -66,7 +66,9 @@ _KNOWN_BEFORE = re.compile(
 
 _GONE_SINCE = re.compile(
     r"[^.;]{0,24}\b(?:on (?:the )?(?:film|scan|study|ct|x-ray|cxr) (?:of|from|on)|on admission|previously|yesterday|"
-    r"initially|last \w+)\b[^.;]{0,24}(?:not|no longer|none)(?: \w+)?(?: on| in)? "
+    r"(?:on|in) (?:the |an? |his |her )?(?:outside|prior|previous|old|earlier|last|initial|first)|"
+    r"on (?:mon|tues|wednes|thurs|fri|satur|sun)day|initially|last \w+)\b[^.;]{0,24}"
+    r"(?:not|cannot|can't|no longer|none)(?: \w+){0,2}(?: on| in)? "
     r"(?:today|now|current|this|any ?more|any longer)\b"
 )
 """ "Consolidation on the film of the 14th, not seen on today's": the patient had it."""
@@ -76,6 +78,8 @@ _OTHER_THAN = re.compile(
 """ "No opacity other than the one at the right base"."""
 _TREATED = re.compile(r"[^.;]{0,24},? (?:will |to )?(?:start|begin|treat|cover|rx|empiric)\w*\b")
 """ "? early pneumonia, start azithromycin"."""
+_VERSUS = re.compile(r"\b(?:versus|vs)\b")
+""" "Question heart failure versus pneumonia": the patient may have either."""
 _LOOKS_LIKE = re.compile(r"\bwhat (?:looks?|looked|appears?|appeared|seems?|seemed) (?:like|to be) (?:[\w-]+ ){0,3}\Z")
 _IS_ANOTHER = re.compile(
     r"[^.;,]{0,30} (?:is|was|are|were) (?!seen|present|noted|also|again|still|now|at\b|in\b|on\b|unchanged|stable)"
@@ -83,6 +87,8 @@ _IS_ANOTHER = re.compile(
 """ "What looks like cardiomegaly is a fat pad"."""
 _WITHOUT = ("without", "w/o")
 """They deny one thing, not what a verb says next: "CT without contrast showed an effusion"."""
+_SAID_NEXT = re.compile(r",\s+(?:this|it|that|these|there)\s+(?:may|might|could|would)\b")
+""" "Without old films, this may be pneumonia"."""
 _TOPIC = re.compile(
     r"\b(?:with (?:regards?|respect) to|regarding|as for|as regards|in terms of)\s+(?:[\w-]+\s+){0,3}\Z"
 )
@@ -120,6 +126,8 @@ class Patterns(NamedTuple):
     """Phrases that name a device."""
     intended: re.Pattern[str]
     """What says that a device is only planned, up to it."""
+    not_yet: re.Pattern[str]
+    """The same, after it."""
     carried_out: re.Pattern[str]
     given_up: re.Pattern[str]
     """What says after a finding that it only seemed to be one, or was thought of and given up."""
@@ -181,10 +189,12 @@ class ReadSentence:
 
     def _is_intended(self, start: int, end: int) -> bool:
         """Whether a device is only planned: "plan for a PICC", unlike "planned PICC was placed", "saw his ICD"."""
-        found = _patterns().intended.search(self.text, max(0, start - _REACH // 5), start)
-        if found is None or _GIVEN.search(self.text, found.end(), start):
+        words = _patterns()
+        found = words.intended.search(self.text, max(0, start - _REACH // 5), start)
+        planned = found is not None and not _GIVEN.search(self.text, found.end(), start)
+        if not planned and words.not_yet.match(self.text, end) is None:
             return False
-        return _patterns().carried_out.search(self.text, end, end + _REACH // 5) is None
+        return words.carried_out.search(self.text, end, end + _REACH // 5) is None
 
     def _denied_after(self, start: int, after: str) -> bool:
         if _patterns().given_up.match(after):
@@ -207,6 +217,8 @@ class ReadSentence:
         if _OTHER_THAN.match(after):
             return False
         if cue.kind == "query" and _TREATED.match(after):
+            return False
+        if cue.word == "question" and _VERSUS.search(f"{gap} {after.partition('.')[0]}"):
             return False
         if cue.kind in ("ask", "query"):
             found = cue.word not in _patterns().conditions and _patterns().answered.match(after)
@@ -231,6 +243,8 @@ class ReadSentence:
         if cue.word in words.may_end and re.match(r"\s*,|\s+(?:and|by|on|with)\b", gap):
             return True
         if _GIVEN.search(gap) and cue.word not in words.may_end:
+            return True
+        if cue.word in _WITHOUT and _SAID_NEXT.search(gap):
             return True
         if cue.word in _WITHOUT and words.verbs.search(gap) and " that " not in gap:
             return True
@@ -303,11 +317,18 @@ def _patterns() -> Patterns:
         places=frozenset(places["places"]),
         devices=frozenset(str(phrase) for phrase in places["labels"]["Support Devices"]),
         intended=re.compile(rf"(?<![\w-]){_either(data['intended'])}(?![\w-])[^.;,]{{0,40}}\Z"),
+        not_yet=_not_yet(data),
         carried_out=_words(_either(data["carried_out"])),
         given_up=_given_up(data),
         abnormal=_words(abnormal),
         not_abnormal=_words(rf"(?:no|not|nor|without)(?: \w+){{0,3}} {abnormal}"),
     )
+
+
+def _not_yet(data: Any) -> re.Pattern[str]:
+    """Words after a device that came to nothing: "PICC was discussed", "intubation averted"."""
+    verbs = r"(?: (?:is|was|were|be|been|has|had|being))*(?: \w+)?"
+    return re.compile(rf"\w*(?: [\w-]+){{0,2}}?{verbs} {_either(data['not_yet'])}(?![\w-])")
 
 
 def _given_up(data: Any) -> re.Pattern[str]:
@@ -323,11 +344,12 @@ def _given_up(data: Any) -> re.Pattern[str]:
         r"(?:find|see|identify|confirm|reproduce|locate|appreciate|found|seen|confirmed) (?:one|it|this|any|them|that)"
     )
     failed = r"[^.;,]{0,20} attempt\w*[^.;]{0,30} (?:without success|unsuccessful\w*|failed|aborted)"
+    not_begun = r" (?:pathway|protocol|bundle)\b[^.;,]{0,12} not (?:started|begun|initiated|needed|indicated)"
     mistaken = (
         r"[^.;]{0,60}\b(?:listed|entered|charted|coded|documented|recorded|copied|carried forward)\b[^.;]{0,20}"
         r"\b(?:in error|by mistake|erroneously|mistakenly|from another)"
     )
-    return re.compile(rf"(?:{seemed}|{dropped}|{not_found}|{failed}|{mistaken})(?![\w-])")
+    return re.compile(rf"(?:{seemed}|{dropped}|{not_found}|{failed}|{not_begun}|{mistaken})(?![\w-])")
 
 
 def _after(data: Any) -> re.Pattern[str]:

@@ -32,6 +32,10 @@ _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 _MARGIN, _FIRST, _SHORT = 0.8, 0.25, 6
 """Of a Word document: inches around a page, the share of the first column, and how many sentences a short row has."""
 _FAR_RIGHT = re.compile("^ {4,}")
+_MARKUP = re.compile(r"[\\*\[\]|#`~]|(?<!\w)_|_(?!\w)")
+"""What Markdown takes for markup anywhere; an underscore within a word stays."""
+_LIST_MARK, _RULE = re.compile(r"^(\s*\d*)([-+=.)])"), re.compile(r"^(\s*)([-=])(?=[-=]|\s*$)")
+"""What it takes for a list or an underlined heading at the start of a text, and for a rule on a later line."""
 
 
 def as_chai(card: Card) -> str:
@@ -139,7 +143,7 @@ def as_markdown(card: Card) -> str:
     lines = [
         f"# {card.title}",
         "",
-        card.run,
+        _escaped(card.run),
         "",
         f"*{LEGEND}* {card.summary}",
         "",
@@ -171,7 +175,8 @@ def _spaced(name: str) -> str:
 
 def _bullet(text: str, source: str) -> str:
     """A statement as a list item; the lines of one that has several stay lines, with the source below them."""
-    lines = [_escaped(line).rstrip() for line in text.strip("\n").split("\n")]
+    first, *others = (line.rstrip() for line in text.strip("\n").split("\n"))
+    lines = [_escaped(first), *(_RULE.sub(r"\1\\\2", _markup_escaped(line)) for line in others)]
     if len(lines) == 1:
         return f"- {lines[0]} {source}"
     # Two blanks at the end of a line break it; four at its start would make it code.
@@ -183,8 +188,13 @@ def _bullet(text: str, source: str) -> str:
 
 def _escaped(text: str) -> str:
     """Text that Markdown and HTML take as it is."""
-    safe = text.replace("&", "&amp;").replace("<", "&lt;").replace("\n", " ")
-    return re.sub(r"([\\*\[\]|#`])", r"\\\1", safe)
+    return _LIST_MARK.sub(r"\1\\\2", _markup_escaped(text))
+
+
+def _markup_escaped(text: str) -> str:
+    """The same for a line that may begin as a list does, which it then is."""
+    safe = text.replace("\n", " ").replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _MARKUP.sub(r"\\\g<0>", safe)
 
 
 def as_docx(card: Card) -> bytes:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from palpate.files import read_resource
 from palpate.report.cards.entries import Item, Wells
+from palpate.report.cards.facts import EVALUATION_KIND
 
 TITLES = {
     "chai": "Applied Model Card (CHAI v0.2)",
@@ -104,6 +105,15 @@ def make_card(kind: str, model: str, manifest: Mapping[str, Any], wells: Wells) 
     if kind == "markdown":
         listed = sorted(listed, key=lambda entry: not entry["name"].startswith(_MEASURED))
     items = (
-        wells.item(entry["name"], entry.get("asks", ""), entry.get("section", ""), entry["from"]) for entry in listed
+        wells.item(entry["name"], entry.get("asks", ""), entry.get("section", ""), _keys(entry, wells.facts))
+        for entry in listed
     )
     return Card(kind, model, manifest, tuple(items))
+
+
+def _keys(entry: Mapping[str, Any], facts: Mapping[str, Any]) -> Sequence[str]:
+    """Where an item takes its text from; one about external data takes none from a run that is not said to be so."""
+    said = facts.get(EVALUATION_KIND)
+    kinds = set(said.values()) if isinstance(said, Mapping) else {said}
+    keys: Sequence[str] = entry["from"]
+    return keys if entry.get("needs") in (None, *kinds) else entry["otherwise"]

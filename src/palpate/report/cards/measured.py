@@ -7,16 +7,17 @@ empty field would look like an oversight.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
 
 from palpate.report import typeset
+from palpate.report.cards.audited import Run, alone, not_in, of_kind
 from palpate.report.cards.entries import Statement
 from palpate.report.cards.facts import EVALUATION_KIND, KINDS
 from palpate.report.scorecard import details_of, margin_of, number_of
-from palpate.results import METRIC_NAMES, AuditResult, Table
+from palpate.results import METRIC_NAMES, Table
 
 CORE = (
     "auroc", "auprc", "calibration_intercept", "calibration_slope", "oe_ratio", "ici", "brier", "net_benefit",
@@ -33,33 +34,6 @@ _FAIR = {
     "equalized_odds_difference": "Equalised odds difference",
     "demographic_parity_difference": "Demographic parity difference",
 }
-
-
-class Run:
-    """One model in one run, as the cards see it."""
-
-    def __init__(
-        self,
-        manifest: Mapping[str, Any],
-        results: Iterable[AuditResult],
-        model: str,
-        table1: pl.DataFrame | None = None,
-    ) -> None:
-        self.manifest, self.model, self.table1 = manifest, model, table1
-        self.results = {result.audit: result for result in results}
-
-    def rows(self, audit: str, *, reference: str | None = None, **equal: str) -> pl.DataFrame:
-        """Estimates of the model: those that are no differences, or differences to a reference."""
-        result = self.results.get(audit)
-        if result is None:
-            return pl.DataFrame(schema={"metric": pl.String})
-        found = result.estimates.filter(pl.col("model") == self.model, pl.col("reference").eq_missing(reference))
-        return found.filter(*(pl.col(name) == value for name, value in equal.items()))
-
-    @property
-    def cohorts(self) -> list[Mapping[str, Any]]:
-        """What the manifest says of each cohort."""
-        return list(self.manifest.get("cohorts") or [])
 
 
 def measure(run: Run, facts: Mapping[str, Any]) -> dict[str, tuple[Statement, ...]]:
@@ -85,9 +59,10 @@ def measure(run: Run, facts: Mapping[str, Any]) -> dict[str, tuple[Statement, ..
         "recalibration": _findings(run, "recalibration", "Recalibration"),
     }
     for kind in KINDS:
-        found[f"validity_{kind}"] = _of_kind(run, kinds, kind, _validity)
-        found[f"fairness_{kind}"] = _of_kind(run, kinds, kind, _fairness)
-        found[f"data_{kind}"] = _of_kind(run, kinds, kind, _test_data)
+        found[f"validity_{kind}"] = of_kind(run, kinds, kind, _validity)
+        found[f"fairness_{kind}"] = of_kind(run, kinds, kind, _fairness)
+        found[f"data_{kind}"] = of_kind(run, kinds, kind, _test_data)
+        found[f"method_{kind}"] = of_kind(run, kinds, kind, lambda run, _: _method(run))
     return found
 
 
@@ -191,14 +166,9 @@ def _threshold(value: object) -> str:
 def _fairness(run: Run, only: Sequence[str] | None = None) -> tuple[Statement, ...]:
     if "subgroups" not in run.results:
         return _absent("audit `subgroups`; nothing is known of differences between groups of patients")
-    audited = run.manifest.get("audits", {}).get("subgroups", {}).get("cohort")
-    measured = [str(audited)] if audited else [str(cohort["name"]) for cohort in run.cohorts]
-    if only is not None and not set(measured) <= set(only):
-        text = (
-            f"Groups were measured in {' and '.join(measured)} together, not in {' and '.join(only)} alone "
-            "(`cohort:` of the audit `subgroups` chooses one)."
-        )
-        return (Statement(text, "manifest.json: audits, subgroups"),)
+    elsewhere = () if only is None else not_in(run, "subgroups", only)
+    if elsewhere:
+        return elsewhere
     rows = run.rows("subgroups", metric="auroc").filter(pl.col("group").str.contains("="))
     groups = [_estimate(row, f", {row['label']}, {row['group']}") for row in rows.iter_rows(named=True)]
     gaps = run.rows("subgroups").filter(pl.col("metric").is_in(list(_FAIR)))
@@ -210,28 +180,13 @@ def _fairness(run: Run, only: Sequence[str] | None = None) -> tuple[Statement, .
     return (*_answers(run, ("subgroups",), "answer"), *groups, *told, *summaries)
 
 
-def _of_kind(run: Run, kinds: Any, kind: str, of: Any) -> tuple[Statement, ...]:
-    """What was measured on cohorts of one kind; which cohort is of which kind only people know."""
-    names = [str(cohort["name"]) for cohort in run.cohorts]
-    if kinds is None:
-        text = f"This run has numbers, but nobody has said whether its cases are {kind} data."
-        return (Statement(text, "manifest.json: cohorts", needs=EVALUATION_KIND),)
-    of_kind = [name for name in names if (kinds.get(name) if isinstance(kinds, Mapping) else kinds) == kind]
-    if not of_kind:
-        open_ones = [name for name in names if isinstance(kinds, Mapping) and name not in kinds]
-        unless = f", unless {' or '.join(open_ones)} is: nobody has said of which kind it is" if open_ones else ""
-        return (Statement(f"Not measured in this run: no cohort is {kind} data{unless}.", "manifest.json: cohorts"),)
-    statements: tuple[Statement, ...] = of(run, of_kind)
-    return statements
-
-
 def _answers(run: Run, audits: Sequence[str], needed: str) -> tuple[Statement, ...]:
     """The model's cells of the scorecard."""
     statements = []
     for audit in audits:
         for answer in run.results[audit].answers if audit in run.results else ():
             if answer.model == run.model:
-                told = [number_of(answer), margin_of(answer), *details_of(answer)]
+                told = [number_of(answer), margin_of(answer), *details_of(answer), alone(run, audit)]
                 text = f"{answer.asks} {answer.verdict.capitalize()}: {'; '.join(filter(None, told))}."
                 statements.append(Statement(text, f"scorecard.json: {audit}.{answer.question}, {run.model}"))
     return tuple(statements) or _absent(needed if needed != "answer" else "answer about groups for this model")

@@ -183,7 +183,8 @@ class _Pages:
         return self._platypus.Image(io.BytesIO(picture.png), width=width, height=width * picture.height / picture.width)
 
     def _legend(self, picture: Picture) -> Any:
-        marks = " ".join(f'<font color="{colour}">■</font>{TIE}{_escaped(text)}' for colour, text in picture.legend[:8])
+        named = ((colour, _escaped(text).replace(" ", TIE)) for colour, text in picture.legend[:8])
+        marks = " ".join(f'<font color="{colour}">■</font>{TIE}{text}' for colour, text in named)
         return self._platypus.Paragraph(marks, self.small)
 
     def limits(self, limits: Iterable[str]) -> list[Any]:

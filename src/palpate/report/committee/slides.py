@@ -30,6 +30,8 @@ _BROADEST = 9.0
 """Inches of a picture, so that the letters of a small one are not larger than its title."""
 _PER_INCH, _LINE, _PADDING = 120.0, 1.3, 0.1
 """Characters in an inch times points (10 of letters of 12), a line in heights of letters, inches around a cell."""
+_MOST_LINES = 2
+"""Of a caption and of a legend."""
 _LONGEST_LINE, _LONGEST_TITLE, _LONG = 45, 160, 240
 """Characters of a title in large letters, of any title, and of a leading sentence in large letters."""
 
@@ -194,20 +196,31 @@ def _picture_slide(show: Any, title: str, panels: Sequence[Picture]) -> None:
         shape._element.nvPicPr.cNvPr.set("descr", f"{picture.title}. {picture.description}")
         if len(panels) > 1 or picture.title != title:
             said = picture.title.removeprefix(f"{title.removesuffix(' (continued)')}: ")
-            _text(slide, said, _TOP, 0.35, points=14, left=at, width=broad)
+            said, points = _shortened(said, broad, _MOST_LINES)
+            _text(slide, said, _TOP, 0.35, points=points, left=left, width=broad)
     box = slide.shapes.add_textbox(*(_inches(each) for each in (_EDGE, _BOTTOM + 0.1, _WIDE - 2 * _EDGE, 0.5)))
     box.text_frame.word_wrap = True
     _legend_runs(box.text_frame.paragraphs[0], panels[0])
 
 
+def _shortened(text: str, width: float, most: int) -> tuple[str, int]:
+    """A text and the points in which it takes one line, or as many as there may be; what is longer is cut."""
+    if _lines(text, width, 14) == 1:
+        return text, 14
+    longest = int(width * _PER_INCH / 10) * most
+    return text if len(text) <= longest else f"{text[: longest - 1]}…", 10
+
+
 def _legend_runs(paragraph: Any, picture: Picture) -> None:
     from pptx.util import Pt
 
+    whole = "   ".join(f"■{TIE}{text}" for _, text in picture.legend[:8])
+    points = next((size for size in (14, 12) if _lines(whole, _WIDE - 2 * _EDGE, size) <= _MOST_LINES), 10)
     for colour, text in picture.legend[:8]:
         mark, words = paragraph.add_run(), paragraph.add_run()
         mark.text, words.text = f"■{TIE}", f"{text}   "
         mark.font.color.rgb = _rgb(colour)
-        mark.font.size = words.font.size = Pt(14)
+        mark.font.size = words.font.size = Pt(points)
 
 
 # --- parts of a slide ---------------------------------------------------------------------------------------

@@ -17,13 +17,14 @@ from numpy.typing import NDArray
 from palpate.cases import scratch
 from palpate.cases.edits import Ints
 from palpate.cases.keys import KeyArray, KeyPlaces, as_bytes
+from palpate.errors import ConfigError
 from palpate.models import Model, ModelSpec
 from palpate.models.isolation import exits_are_errors
 from palpate.models.ledger import AsksForAnswers
 from palpate.results.plan import Outcomes
 from palpate.run.execute.cache import ScoreCache
 from palpate.run.execute.calls import CallResult, Calls, RowsOfCalls
-from palpate.run.execute.cluster import RayOptions
+from palpate.run.execute.cluster import MOST_WORKERS, RayOptions
 from palpate.run.execute.ledger import AnswerLedger
 from palpate.run.execute.local import ask_here, ask_workers
 from palpate.run.execute.wanted import ScoringTable, Wanted, want
@@ -76,6 +77,10 @@ class Execution:
     executor: Literal["local", "ray"] = "local"
     n_workers: int = 1
     ray: RayOptions = field(default_factory=RayOptions)
+
+    def __post_init__(self) -> None:
+        if self.n_workers > MOST_WORKERS:
+            raise ConfigError(f"{self.n_workers:,} workers are more than {MOST_WORKERS:,}", hint="use fewer")
 
     def ask(
         self, spec: ModelSpec, model: Model, calls: Calls, *, call_timeout: float | None = None

@@ -25,6 +25,8 @@ HERE = "local"
 """Ray starts on this machine, for this run."""
 RUNNING = "auto"
 """The cluster that this machine belongs to."""
+MOST_WORKERS = 10_000
+"""Processes, or processors of one of them, that a run may ask for."""
 _SECONDS_TO_CONNECT = 10.0
 
 
@@ -40,16 +42,16 @@ class RayOptions(BaseModel):
     """Whether notes may be sent to nodes other than this machine."""
     concurrency: Annotated[tuple[int, int], Field(min_length=2, max_length=2)] | None = None
     """The fewest and the most workers, where the cluster grows by itself; default: `workers`."""
-    num_cpus: float = Field(default=1, gt=0)
+    num_cpus: float = Field(default=1, gt=0, le=MOST_WORKERS)
     """Processors that each worker reserves."""
-    num_gpus: float = Field(default=0, ge=0)
+    num_gpus: float = Field(default=0, ge=0, le=MOST_WORKERS)
     """GPUs that each worker reserves; 0.5: two workers share one."""
     ship: bool = False
     """Send the model's files to the nodes; default: they see them under the same path (shared storage)."""
 
     @model_validator(mode="after")
     def _ordered(self) -> RayOptions:
-        if self.concurrency is not None and not 1 <= self.concurrency[0] <= self.concurrency[1]:
+        if self.concurrency is not None and not 1 <= self.concurrency[0] <= self.concurrency[1] <= MOST_WORKERS:
             raise ValueError("`concurrency` is the fewest and the most workers, such as [2, 16]")
         return self
 

@@ -9,6 +9,7 @@ from scipy.special import logit, ndtri
 
 from palpate.stats.inputs import Floats
 from palpate.stats.intervals import Interval
+from palpate.stats.precision.called import of_shares
 from palpate.stats.risks.core import DISTANCES, FALSE_ALARMS, FOUND, ODDS, RANGE_FOUND, RANGE_PRICE, VARIATION
 from palpate.stats.risks.net_benefit import benefit_interval
 from palpate.stats.score_intervals import (
@@ -79,28 +80,28 @@ def _for_weights(counts: Counts) -> Floats:
     return np.asarray(counts.kept_of_all**-0.25)
 
 
-def _rate(share: Floats, error: Floats, counts: Counts, level: float) -> Interval:
-    wider = _for_weights(counts)
-    return rate_interval(share, error, counts.total, counts.per_unit, level=level, wider=wider)
-
-
 Known = dict[str, tuple[Floats, Floats]]
 """Of each measure, its values and their standard errors, [model, label]."""
+
+
+def _observed(error: Floats, known: Known, counts: Counts, level: float) -> Interval:
+    """The interval of the observed share, at the error of its comparison with what was predicted."""
+    return rate_interval(
+        counts.prevalence,
+        error,
+        counts.of_outcome,
+        counts.per_unit,
+        level=level,
+        wider=_for_weights(counts),
+        variation=known[VARIATION][0],
+    )
 
 
 def _intercept(known: Known, counts: Counts, level: float) -> Interval:
     """From the interval of the observed share: an intercept moves the expected share by what outcomes vary."""
     (value, error), variation = known["calibration_intercept"], known[VARIATION][0]
     observed = counts.prevalence
-    ends = rate_interval(
-        observed,
-        error * variation,
-        counts.of_outcome,
-        counts.per_unit,
-        level=level,
-        wider=_for_weights(counts),
-        variation=variation,
-    )
+    ends = _observed(error * variation, known, counts, level)
     with np.errstate(divide="ignore", invalid="ignore"):
         slope = np.maximum(variation, 1e-300) / np.maximum(observed * (1.0 - observed), 1e-300)
         low, high = (value + (logit(end) - logit(observed)) / slope for end in ends)
@@ -117,15 +118,7 @@ def _ratio(known: Known, counts: Counts, level: float) -> Interval:
     value, error = known["oe_ratio"]
     observed = counts.prevalence
     predicted = np.divide(observed, value, out=np.full(value.shape, np.nan), where=value > 0)
-    ends = rate_interval(
-        observed,
-        error * predicted,
-        counts.of_outcome,
-        counts.per_unit,
-        level=level,
-        wider=_for_weights(counts),
-        variation=known[VARIATION][0],
-    )
+    ends = _observed(error * predicted, known, counts, level)
     return Interval(ends.low / predicted, ends.high / predicted)
 
 
@@ -137,10 +130,9 @@ def _benefit(known: Known, counts: Counts, level: float) -> Interval:
         rates[1],
         known[ODDS][0],
         error,
-        counts.total,
+        of_shares(counts, rates[0]),
         counts.per_unit,
         level=level,
-        wider=_for_weights(counts),
     )
 
 

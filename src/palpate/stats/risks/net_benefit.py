@@ -16,8 +16,16 @@ from palpate.stats import inputs as _inputs
 from palpate.stats.arguments import Unit
 from palpate.stats.inputs import Floats
 from palpate.stats.intervals import Interval
+from palpate.stats.precision.called import RowsTold, of_outcome, of_shares
 from palpate.stats.risks import mean_influences, unit_codes
-from palpate.stats.score_intervals import class_units, cluster_sizes, contrast_interval, rate_interval
+from palpate.stats.score_intervals import (
+    Counts,
+    class_units,
+    cluster_sizes,
+    contrast_interval,
+    rate_interval,
+    weighing,
+)
 
 
 def net_benefit(y_true: ArrayLike, y_score: ArrayLike, *, threshold: float, weight: ArrayLike | None = None) -> float:
@@ -46,17 +54,20 @@ def benefit_interval(
     errors: Floats,
     odds: ArrayLike,
     error: ArrayLike,
-    n: ArrayLike,
+    told: Sequence[RowsTold],
     per_unit: ArrayLike,
     *,
     level: float = 0.95,
-    wider: ArrayLike = 1.0,
 ) -> Interval:
-    """Interval of found less odds x false alarms, from those of the two shares of `n` rows, [2, ...].
+    """Interval of found less odds x false alarms, from those of the two shares, [2, ...].
 
-    `error` is the standard error of the net benefit itself; `wider` multiplies the normal quantile.
+    `error` is the standard error of the net benefit itself; `told` is what rows tell about each share. Unequal weights
+    make both wider, for heavy rows that the sample may by chance lack.
     """
-    ends = [rate_interval(shares[k], errors[k], n, per_unit, level=level, wider=wider) for k in range(2)]
+    ends = [
+        rate_interval(share, own, rows, per_unit, level=level, wider=kept**-0.25)
+        for share, own, (rows, kept) in zip(shares, errors, told, strict=True)
+    ]
     price = [np.ones(()), -np.asarray(odds, np.float64)]
     return contrast_interval(list(shares), ends, list(errors), price, error)
 
@@ -86,6 +97,7 @@ class _Acting(NamedTuple):
 
     shares: Floats  # [2]
     moves: Floats  # [unit, 2]: how far each unit moves them
+    acts_on_all: bool = False
 
 
 class _ActedRows(NamedTuple):
@@ -93,15 +105,17 @@ class _ActedRows(NamedTuple):
     mass: Floats
     unit: NDArray[np.int64]
     n_units: int
-    per_unit: float
-    n: float
-    """As many rows of equal weight as would say as much."""
-    n_rarer: int
+    counts: Counts
     level: float
+
+    def told(self, way: _Acting) -> list[RowsTold]:
+        """What the rows tell about the shares that are found and that are false alarms."""
+        shares = [of_outcome(self.counts)] * 2 if way.acts_on_all else of_shares(self.counts, way.shares[:, None, None])
+        return [RowsTold(*(each.reshape(()) for each in share)) for share in shares]
 
     def acting(self, acted: NDArray[np.bool_]) -> _Acting:
         both = np.column_stack([self.y * acted, (1.0 - self.y) * acted])
-        return _Acting(*mean_influences(both, self.mass, self.unit, self.n_units))
+        return _Acting(*mean_influences(both, self.mass, self.unit, self.n_units), bool(acted.all()))
 
 
 def benefit_curves(
@@ -129,9 +143,14 @@ def benefit_curves(
     mass = np.ones(y.size) if weight is None else _inputs.weights(weight, shape=y.shape)
     code, n_units = unit_codes(patient, unit, y.size, np.random.default_rng(0))
     outcome = y[:, None].astype(np.uint8)
-    per_unit = float(cluster_sizes(outcome, patient, unit, weight=mass).max().clip(1.0))
-    n = float(mass.sum() ** 2 / (mass @ mass))
-    rows = _ActedRows(y, mass, code, n_units, per_unit, n, int(class_units(outcome, patient, unit).min()), level)
+    counts = Counts(
+        np.asarray([y.size]),
+        outcome.sum(axis=0, dtype=np.int64),
+        class_units(outcome, patient, unit),
+        cluster_sizes(outcome, patient, unit, weight=mass),
+        None if weight is None else weighing(outcome, mass),
+    )
+    rows = _ActedRows(y, mass, code, n_units, counts, level)
     models = [[m] for m in range(len(risk))] if members is None else members
     everybody = rows.acting(np.ones(y.size, np.bool_))
     columns = []
@@ -151,8 +170,8 @@ def benefit_curves(
 
 
 def _mean(members: Sequence[_Acting]) -> _Acting:
-    shares, moves = zip(*members, strict=True)
-    return _Acting(np.mean(shares, axis=0), np.mean(moves, axis=0))
+    shares, moves, acts_on_all = zip(*members, strict=True)
+    return _Acting(np.mean(shares, axis=0), np.mean(moves, axis=0), all(acts_on_all))
 
 
 def _compared(rows: _ActedRows, ways: Sequence[_Acting], odds: float) -> list[tuple[float, float, float]]:
@@ -167,10 +186,9 @@ def _compared(rows: _ActedRows, ways: Sequence[_Acting], odds: float) -> list[tu
             np.sqrt((way.moves**2).sum(axis=0)),
             odds,
             error,
-            rows.n,
-            rows.per_unit,
+            rows.told(way),
+            rows.counts.per_unit[0],
             level=rows.level,
-            wider=(rows.n / rows.y.size) ** -0.25,
         )
         for way, error in zip(ways, errors, strict=True)
     ]
@@ -183,7 +201,7 @@ def _compared(rows: _ActedRows, ways: Sequence[_Acting], odds: float) -> list[tu
             [errors[a], errors[b]],
             [1.0, -1.0],
             np.sqrt(apart @ apart),
-            n_units=rows.n_rarer,
+            n_units=int(rows.counts.n_units.min()),
         )
         return values[a] - values[b], float(found.low), float(found.high)
 

@@ -16,6 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from palpate.cases.columns import ColumnCheck, ids, missing_column
+from palpate.cases.growth import read_parquet
 from palpate.errors import CohortError
 from palpate.models.networks.coding.words import WordSequence
 from palpate.train.notes import Notes
@@ -78,7 +79,7 @@ def _read(file: Path) -> pl.DataFrame:
     try:
         # A bracket in a file's name is part of the name, not a pattern.
         if kind == ".parquet":
-            return pl.read_parquet(file, glob=False, hive_partitioning=False)
+            return read_parquet(file)
         return pl.read_csv(file, infer_schema=False, glob=False)
     except (pl.exceptions.PolarsError, OSError) as error:
         raise CohortError(f"the file can't be read as {kind}", file=file, hint="write it again") from error

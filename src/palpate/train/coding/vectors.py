@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import gzip
 import re
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -13,13 +13,14 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from palpate.delimited import decompressed
 from palpate.errors import ConfigError
 
 _HINT = "give word2vec's text or binary format, or GloVe's: a word and its numbers on each line"
 _HEAD = re.compile(rb"(\d{1,18})[ \t]+(\d{1,18})\s*")
 """The number of words and that of their numbers."""
 _LOOK = 4096
-_LONGEST_VECTOR, _LONGEST_WORD = 100_000, 4096
+_LONGEST_VECTOR, _LONGEST_WORD, _LONGEST_LINE = 100_000, 4096, 2**24
 _BLANKS = re.compile(r"[ \t\r\n]+")
 _NUMBER = re.compile(r"[-+]?\d*\.?\d+(?:e[-+]?\d+)?", re.IGNORECASE)
 _TEXT = re.compile(rb"[^ \n]+[ \t]+[-+]?\d*\.?\d+(?:e[-+]?\d+)?\s", re.IGNORECASE)
@@ -68,20 +69,21 @@ def read_vectors(file: Path, words: Sequence[str]) -> WordVectors:
     return WordVectors(rows, values, size)
 
 
-def _opened(file: Path) -> BinaryIO:
+def _opened(file: Path) -> AbstractContextManager[BinaryIO]:
     with file.open("rb") as stream:
         packed = stream.read(2) == b"\x1f\x8b"
-    return gzip.open(file) if packed else file.open("rb")  # type: ignore[return-value]
+    return decompressed(file) if packed else file.open("rb")
 
 
 def _vectors(stream: Any, file: Path) -> Iterator[tuple[str, NDArray[np.float32]]]:
-    first, size = stream.readline().removeprefix(b"\xef\xbb\xbf"), 0
+    first, size = stream.readline(_LONGEST_LINE).removeprefix(b"\xef\xbb\xbf"), 0
     if head := _HEAD.fullmatch(first):
         if not _TEXT.match(stream.peek(_LOOK)):
             yield from _binary(stream, int(head[1]), int(head[2]), file)
             return
-        first, size = stream.readline(), int(head[2])
-    for number, line in enumerate(chain([first], stream), start=1):
+        first, size = stream.readline(_LONGEST_LINE), int(head[2])
+    lines = iter(lambda: stream.readline(_LONGEST_LINE), b"")
+    for number, line in enumerate(chain([first], lines), start=1):
         parts = [part for part in _BLANKS.split(line.decode("utf-8", errors="replace")) if part]
         if not parts:
             continue

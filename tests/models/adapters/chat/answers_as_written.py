@@ -4,6 +4,9 @@ None: nothing that counts as yes or as no (a refusal, a hedge, a condition, some
 """
 
 YES = [
+    "Y",
+    "Yep",
+    "True",
     "Given the patient's advanced age and CHF, yes.",
     "After reviewing the note, I believe the patient will be readmitted. Yes.",
     "**Verdict: YES** (confidence 0.8)",
@@ -145,6 +148,9 @@ YES = [
     "Yes, since there's no one to call.",
 ]
 NO = [
+    "Definitely not.",
+    "N",
+    "Nope",
     "Considering everything, the answer is no.",
     "Readmission is unlikely; therefore, no.",
     "No - the patient was discharged home with services and a follow-up in two weeks.",
@@ -285,7 +291,6 @@ NOTHING = [
     "You asked me to answer 'yes' or 'no'.",
     "Please answer: yes",
     "The question is whether the answer is yes.",
-    "Definitely not.",
     "Hard to say yes or no.",
     "It's hard to say no here.",
     "It is difficult to say yes",
@@ -319,10 +324,6 @@ NOTHING = [
     "No one can say.",
     "None",
     "Yesterday",
-    "Y",
-    "N",
-    "Yep",
-    "Nope",
     "The answer is neither yes nor no.",
     "I'm between yes and no",
     "I can't rule out yes.",
@@ -352,7 +353,6 @@ NOTHING = [
     "N/A",
     "Unlikely.",
     "Likely.",
-    "True",
     "A definitive yes cannot be given.",
     "Yes cannot be excluded.",
     "No is not justified.",

@@ -629,3 +629,16 @@ def test_fingerprint(tmp_path: Path) -> None:
         changes += [{"examples": "a.csv"}, {"examples": "b.csv"}, {"floor": 0.1}]
         found = {first, *(load(server, tmp_path, **change).fingerprint for change in changes)}
     assert len(found) == len(changes) + 1
+
+
+def test_requests_that_wait_for_their_turn_stay_within_concurrency_and_end_with_a_failure() -> None:
+    """More requests are ready than may be in flight; none of them is sent once the run has failed."""
+    with serving(lambda question, message: Reply("Yes", seconds=0.02)) as server:
+        ask(server, *(f"text {k}" for k in range(40)), concurrency=3)
+        assert (server.most_in_flight, len(server.messages)) == (3, 40)
+    with serving(lambda question, message: error(400, "no")) as server:
+        model = load(server, concurrency=3)
+        with pytest.raises(ModelError):
+            model.predict(asked(*(f"text {k}" for k in range(40))))
+        model.close()
+        assert len(server.messages) <= 3

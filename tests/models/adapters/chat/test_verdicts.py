@@ -13,6 +13,7 @@ from palpate.models.adapters.chat.reading import readings
 from palpate.models.adapters.chat.verdicts import Unreadable, read_choice, without_thoughts
 from palpate.results.plan import AnswerKind
 from tests.models.adapters.chat.answers_as_written import JSON, MISREAD, NO, NOTHING, REFUSED, UNREAD, YES
+from tests.models.adapters.chat.answers_at_first_sight import FIRST, SECOND
 
 YES_NO = {"yes": 1.0, "no": 0.0}
 GERMAN, LETTERS, FRENCH = {"Ja": 1.0, "Nein": 0.0}, {"A": 1.0, "B": 0.0}, {"oui": 1.0, "non": 0.0}
@@ -61,7 +62,16 @@ RISKS = {"low risk": 0.1, "high risk": 0.9}
         ("yes no yes", YES_NO, None),
         ("\\boxed{yes}", YES_NO, 1.0),
         ("Likely yes", YES_NO, 1.0),
-        ("Probably not", YES_NO, None),
+        ("Probably not", YES_NO, 0.0),
+        ("Probably not pneumonia", YES_NO, None),
+        ("Definitely not, if he is adherent", YES_NO, None),
+        ("True, he has a fever", YES_NO, None),
+        ("If he stops, yes. Otherwise, no.", YES_NO, None),
+        ("No.\n\nReasoning: Yes, he has diabetes.", YES_NO, 0.0),
+        ("No.\n\nReasoning: he is frail. Final answer: Yes", YES_NO, 1.0),
+        ("The answer to this question is: NO", YES_NO, 0.0),
+        ("Answer with yes or no: no", YES_NO, 0.0),
+        ("I cannot answer with yes or no: no", YES_NO, None),
         ("I'd say no.", YES_NO, 0.0),
         ("Yes!", YES_NO, 1.0),
         ("I'm not sure, but yes", YES_NO, 1.0),
@@ -109,6 +119,22 @@ def test_answers_as_chat_models_write_them() -> None:
                 wrong.append((answer, wanted, found))
     assert not wrong
     assert len(YES) + len(NO) + len(NOTHING) + len(MISREAD) + len(UNREAD) + len(JSON) > 440
+
+
+@pytest.mark.parametrize(("answers", "n_unread"), [(FIRST, 0), (SECOND, 2)])
+def test_no_answer_is_taken_for_another(answers: list[tuple[str, str]], n_unread: int) -> None:
+    """An answer that is not read is better than one that is read wrongly, of which there are none here."""
+    own = ChatOptions(api="chat", model="m", prompt="{text}")
+    unread = []
+    for wanted, answer in answers:
+        (found,) = readings({"choices": [{"message": {"content": answer}}]}, own, ["ill"])
+        said = {1.0: "yes", 0.0: "no"}.get(found.p) or (
+            "refusal" if found.outcome == AnswerKind.REFUSED else "unreadable"
+        )
+        if said != wanted:
+            assert (wanted in ("yes", "no"), said) == (True, "unreadable"), answer
+            unread.append(answer)
+    assert len(unread) == n_unread
 
 
 @pytest.mark.parametrize(("answer", "wanted"), JSON)

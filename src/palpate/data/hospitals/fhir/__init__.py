@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from palpate.data.hospitals import Announce, Hospital
+from palpate.delimited import decompressed
 from palpate.errors import CohortError
 from palpate.privacy import hides
 
@@ -30,6 +31,7 @@ _KINDS = (bool, int, float, date)
 _ONE_PER_LINE = "write one resource per line, as a bulk export does; a Bundle or an indented .json file is not read"
 _NAMES = "; names of such files end in .ndjson"
 _BLANK = b" \t\r\n\xef\xbb\xbf"
+_LONGEST_LINE = 2**28
 _GZIP = b"\x1f\x8b"
 """How a gzip file begins, whatever its name."""
 
@@ -122,7 +124,12 @@ def _lines(file: Path) -> Iterator[bytes]:
         with file.open("rb") as raw, ExitStack() as stack:
             zipped = raw.read(len(_GZIP)) == _GZIP
             raw.seek(0)
-            yield from stack.enter_context(gzip.GzipFile(fileobj=raw)) if zipped else raw
+            stream = stack.enter_context(decompressed(file)) if zipped else raw
+            while line := stream.readline(_LONGEST_LINE):
+                if len(line) == _LONGEST_LINE:
+                    problem = f"a line has more than {_LONGEST_LINE:,} bytes"
+                    raise CohortError(problem, file=file, hint=_ONE_PER_LINE)
+                yield line
     except (EOFError, gzip.BadGzipFile, zlib.error):
         raise CohortError("the gzip file is cut off or damaged", file=file, hint="copy it again") from None
     except OSError as error:

@@ -60,10 +60,10 @@ from palpate.results.plan import AnswerKind, Outcomes
 
 __all__ = ["ChatModel", "ChatOptions", "chat_model", "chat_url", "check_chat", "check_options"]
 
-VERSION = "chat-4"
-_CALLS_PER_CONNECTION = 32
+VERSION = "chat-5"
+_CALLS_PER_CONNECTION = 64
 """Questions in one call of the runner for each that is in flight: the last ones of a call leave connections idle."""
-_MADE_AT_ONCE = 32
+_MADE_AT_ONCE = 8
 _NOTHING_READ = 100
 """If none of so many first answers about texts of some length says anything, the run ends: the prompt is wrong."""
 _SOME_LENGTH = 20
@@ -98,12 +98,12 @@ class ChatModel(Model):
         self._budget = AskingBudget(own, endpoint.name)
         self._n_answers = self._n_read = 0
         self._outcomes = Counter[tuple[AnswerKind, str]]()
-        self._texts: Sequence[str] = ()
+        self._told = Told()
         self._shapes = Shapes(with_logprobs=own.parser == "logprobs")
 
     def predict(self, inputs: Inputs) -> Probabilities:
         """The answers that are not known yet are asked for; each is stored as it comes."""
-        self._texts = inputs.texts
+        self._told = Told((*inputs.texts, *self._questions.shown_before), (*OURS, self._own.model))
         asked: list[ChatQuestion] = []
         known: dict[bytes, bytes] = {}
         todo: list[int] = []
@@ -152,25 +152,25 @@ class ChatModel(Model):
     async def _ask(self, numbered: tuple[int, ChatQuestion]) -> list[AnswerReading]:
         number, question = numbered
         message, sent = self._questions.request(question)
-        told = Told((*self._texts, *self._questions.shown_before), (*OURS, self._own.model))
         try:
             status = await self._endpoint.exchange(
                 message,
                 case=question.case,
-                told=told,
+                told=self._told,
                 before=lambda: self._budget.send(number, sent),
             )
-            answer = self._read(status, question, told, sent)
-            for each in self._shapes.settled(answer):
-                self._budget.answered(
-                    each.question.key, packed(each.found), each.usage, sent=each.sent, received=len(each.content)
-                )
-                self._check(each)
+            async with self._endpoint.one_at_a_time:
+                answer = self._read(status, question, sent)
+                for each in self._shapes.settled(answer):
+                    self._budget.answered(
+                        each.question.key, packed(each.found), each.usage, sent=each.sent, received=len(each.content)
+                    )
+                    self._check(each)
         finally:
             self._budget.done(number)
         return list(answer.found)
 
-    def _read(self, status: Status, question: ChatQuestion, told: Told, sent: int) -> ChatAnswer:
+    def _read(self, status: Status, question: ChatQuestion, sent: int) -> ChatAnswer:
         """What an answer says about each label, and its tokens."""
         columns = question.labels
         for kind, is_so in ((AnswerKind.REFUSED, filtered), (AnswerKind.TOO_LONG, too_long)):
@@ -179,10 +179,10 @@ class ChatModel(Model):
                 return ChatAnswer(question, sent, found, _FREE, "")
         if not status.good:
             hint = _hint(status.code, " ".join(error_of(status.body)))
-            raise self._endpoint.refused(status, case=question.case, told=told, hint=hint)
+            raise self._endpoint.refused(status, case=question.case, told=self._told, hint=hint)
         answer = self._endpoint.parsed(status, case=question.case)
         if isinstance(answer, dict) and "error" in answer and "choices" not in answer:  # with a status that says fine
-            raise self._endpoint.refused(status, case=question.case, told=told)
+            raise self._endpoint.refused(status, case=question.case, told=self._told)
         usage = answer.get("usage") if isinstance(answer, dict) else None
         try:
             found = readings(answer, self._own, [self.labels[column] for column in columns])

@@ -75,11 +75,31 @@ FINAL = _said(
     rf"\b(?:my|the|final) (?:final )?{_ANSWER}\b[\w\s]*\Z",
     r"\b(?:answer|antwort|réponse|respuesta|risposta|resposta)\Z",
 )
+RESTATED = _said(
+    r"\b(?:please )?(?:answer|respond|reply)(?: only)? with (?:only |just )?(?:yes or no|yes/no)\Z",
+    r"(?<=\banswer) to (?:the|this|that|your) question\b",
+)
+"""The question, before the answer to it: "Answer with yes or no: no"."""
+REASONS_BEGIN = re.compile(
+    r"\n\W*(?:(?:clinical |my |key )?(?:reasons?|reasoning|explanation|rationale|justification))\b\W*(?::|\n)",
+    re.IGNORECASE,
+)
+"""A heading behind which an answer is explained, not given."""
+_SURELY = _any("probably", "likely", "definitely", "certainly", "absolutely", "clearly", "surely")
+WHOLE_ANSWERS = {
+    "yes": _said(r"\W*(?:answer\W+)?(?:y|true|yep|yeah)\W*\Z"),
+    "no": _said(
+        r"\W*(?:answer\W+)?(?:n|false|nope)\W*\Z",
+        rf"\W*(?:most |very |almost )?{_SURELY} not\W*\Z|\W*not likely\W*\Z|\W*I (?:do not|don't) think so\W*\Z",
+    ),
+}
+"""Answers that are a choice although its word is not in them, if they are nothing else."""
 STATES = _said(r"(?:\b(?:is|be|are|at|answer|option|choice|ist|lautet|est|es|è|é)|=)\Z")
 """Where a lead ends, if what follows is said of something."""
 NOT_STATED = _said(
     r"\b(?:not|cannot|never|neither|nor|unable|without|hardly|whether|if|unless|say|said|says|stated|reported|replied|"
-    r"denied|denies|asked|asks|asking|either|refuse|refuses|decline|please|respond with|(?<!I )answer with|reply with|"
+    r"denied|denies|asked|asks|asking|otherwise|else|either|refuse|refuses|decline|"
+    r"please|respond with|(?<!I )answer with|reply with|"
     r"options?|choices?|instead|rather|wrong|incorrect|false|opposite|question|told|between|"
     r"nicht|kein|keine|keinen|weder|ob|pas|ne|ni|si|niet|geen|nem|ikke)\b",
     r"n't\b",
@@ -103,7 +123,8 @@ OFFERS = _said(
 
 _AM = r"(?:'m|'re| am| are|am|are)?"
 _CANNOT = _any(
-    *("can ?not", "can'?t", "could not", "couldn't", "won't", "will not", "(?:unable|not able|not allowed) to"),
+    *("can ?not", "can'?t", "could not", "couldn't", "(?:won't|will not)(?: be able to)?"),
+    "(?:unable|not able|not allowed) to",
     *("(?:do not|don't|not) feel comfortable", "not comfortable", "(?:must|have to) decline(?: to)?"),
 )
 _AN_AI = _any(

@@ -60,4 +60,6 @@ def filtered(status: Status) -> bool:
 def too_long(status: Status) -> bool:
     """Whether an error says that the question is longer than the model can read."""
     code, text = error_of(status.body)
-    return status.code in (400, 413, 422, 500) and _TOO_LONG.search(f"{code} {text}") is not None
+    if status.code == 413:  # whatever stands before the model says so, and in whichever words
+        return True
+    return status.code in (400, 422, 500) and _TOO_LONG.search(f"{code} {text}") is not None

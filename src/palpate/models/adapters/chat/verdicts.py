@@ -31,10 +31,13 @@ from palpate.models.adapters.chat.phrases import (
     OF_WHOM,
     OFFERS,
     OPENS_AN_ANSWER,
+    REASONS_BEGIN,
+    RESTATED,
     SORRY,
     STATES,
     UNANSWERED,
     VERBS,
+    WHOLE_ANSWERS,
 )
 from palpate.privacy import hides
 
@@ -100,9 +103,15 @@ def read_choice(answer: str, choices: Mapping[str, float]) -> float:
     1.0
     """
     pattern, values = _pattern(tuple(choices.items()))
-    said = [found for clause in _clauses(answer) if (found := _said(clause, pattern, values)) is not None]
+    text = plain(answer)
+    said = _all_said(text, pattern, values)
     final = [each for each in said if each.final]
     verdicts = {each.value for each in final or said}
+    if len(verdicts) > 1 and not final and (reasons := REASONS_BEGIN.search(text)):
+        verdicts = {each.value for each in _all_said(text[: reasons.start()], pattern, values)}
+    if not verdicts:
+        same = (word for word, whole in WHOLE_ANSWERS.items() if word in values and whole.match(text))
+        verdicts = {values[word] for word in same}
     if len(verdicts) != 1:
         raise Unreadable(
             f"the answer is neither {' nor '.join(choices)}" if not verdicts else "the answer contradicts itself"
@@ -110,8 +119,12 @@ def read_choice(answer: str, choices: Mapping[str, float]) -> float:
     return verdicts.pop()
 
 
-def _clauses(answer: str) -> Iterator[_Clause]:
-    text = _QUOTES.sub(" ", _MARKS.sub(" ", _TAG.sub("\n", plain(answer))))
+def _all_said(text: str, pattern: re.Pattern[str], values: Mapping[str, float]) -> list[_Said]:
+    return [found for clause in _clauses(text) if (found := _said(clause, pattern, values)) is not None]
+
+
+def _clauses(plain_text: str) -> Iterator[_Clause]:
+    text = _QUOTES.sub(" ", _MARKS.sub(" ", _TAG.sub("\n", plain_text)))
     ends = [(0, 0), *((found.start(), found.end()) for found in CLAUSE_END.finditer(text)), (len(text), len(text))]
     before, last, sentence = "", "", ""
     for (_, begin), (end, behind) in pairwise(ends):
@@ -168,7 +181,7 @@ def _stated(words: str, choice: str, more: frozenset[str] = frozenset()) -> bool
 def _introduced(clause: _Clause) -> bool:
     """Whether a choice that stands alone is said, and not what was asked for, or what somebody said."""
     if re.search(r"[:=>→⇒]", clause.before):
-        return not NOT_STATED.search(clause.last)
+        return not NOT_STATED.search(RESTATED.sub(" ", clause.last))
     return not clause.sentence or not NOT_STATED.search(clause.last.split()[-1])
 
 

@@ -115,7 +115,11 @@ class Endpoint:
         self._headers = {"Content-Type": "application/json", "Accept": "application/json"}
         self._headers |= expanded_headers(options.headers)
         self._options, self._pacer = options, Pacer()
+        self._failed: list[Exception] = []
         self._loop: asyncio.AbstractEventLoop | None = None
+
+    one_at_a_time: asyncio.Lock
+    """Held while an answer is read: between two of them, requests are sent and answers are taken in."""
 
     def map(
         self, function: Callable[[Work], Awaitable[Done]], items: Iterable[Work], *, finish: bool = False
@@ -185,6 +189,7 @@ class Endpoint:
 
     def _start(self) -> asyncio.AbstractEventLoop:
         loop = asyncio.new_event_loop()
+        self._slots, self.one_at_a_time = asyncio.Semaphore(self._options.concurrency), asyncio.Lock()
         self._thread = threading.Thread(target=_serve, args=(loop,), name="palpate-http", daemon=True)
         self._thread.start()
         self._connections = Connections(self._url, self._headers, self._tls, largest=_LARGEST_ANSWER)
@@ -204,8 +209,13 @@ class Endpoint:
     async def _gather(
         self, function: Callable[[Work], Awaitable[Done]], items: Iterable[Work], *, finish: bool
     ) -> list[Done]:
-        """A few workers that each take the next item; a task per item would cost more than the requests."""
+        """A few workers that each take the next item; a task per item would cost more than the requests.
+
+        There are twice as many as there may be requests in flight: while an answer is read and stored, another request
+        that is ready is on its way, so that the server does not wait for this process.
+        """
         todo, results, failed = iter(enumerate(items)), dict[int, Done](), list[Exception]()
+        self._failed = failed
 
         async def work() -> None:
             try:
@@ -220,7 +230,7 @@ class Endpoint:
 
         try:
             async with asyncio.TaskGroup() as group:
-                for _ in range(self._options.concurrency):
+                for _ in range(2 * self._options.concurrency):
                     group.create_task(work())
         except ExceptionGroup:
             pass
@@ -239,9 +249,13 @@ class Endpoint:
         """The answer to the first try that gets one; a wait that the server asks for is not counted as a failure."""
         n, waits, tries = 0, 0, self._options.retries + 1
         while True:
-            await self._pacer.wait()
-            before()
-            status = answered(await self._try(method, body, case), asked=body is not None)
+            async with self._slots:
+                if self._failed:  # while this request waited for its turn
+                    raise asyncio.CancelledError
+                await self._pacer.wait()
+                before()
+                status = await self._try(method, body, case)
+            status = answered(status, asked=body is not None)
             wait = asked_to_wait(status.headers) if isinstance(status, Status) else 0.0
             if isinstance(status, Status):
                 self._pause(max(wait if status.code in _RETRIED else 0.0, used_up(status.headers)), case)

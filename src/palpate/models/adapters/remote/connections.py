@@ -99,7 +99,7 @@ class Connections:
         content, ended = await self._read_body(connection.reader, code, headers)
         word = headers.get("connection", "").lower()
         stays = "keep-alive" in word if version == "HTTP/1.0" else "close" not in word
-        return HttpAnswer(code, headers, _decoded(content, headers)), stays and ended
+        return HttpAnswer(code, headers, _decoded(content, headers, self._largest)), stays and ended
 
     async def _read_body(self, reader: asyncio.StreamReader, code: int, headers: dict[str, str]) -> tuple[bytes, bool]:
         """The body, and whether its end was told, so that another answer can follow."""
@@ -166,11 +166,17 @@ def _whole(text: str, base: int) -> int:
     return n
 
 
-def _decoded(body: bytes, headers: Mapping[str, str]) -> bytes:
-    """The body of a server that compresses although it was not asked to."""
+def _decoded(body: bytes, headers: Mapping[str, str], largest: int) -> bytes:
+    """The body of a server that compresses although it was not asked to; a few of its bytes may become gigabytes."""
     if headers.get("content-encoding", "").lower() not in ("gzip", "x-gzip", "deflate"):
         return body
     try:
-        return zlib.decompress(body, zlib.MAX_WBITS | 32)
+        unpacking = zlib.decompressobj(zlib.MAX_WBITS | 32)
+        content = unpacking.decompress(body, largest + 1)
     except zlib.error:
-        raise ProtocolError("the answer cannot be decompressed") from None
+        content = None
+    if content is None or (len(content) <= largest and not unpacking.eof):
+        raise ProtocolError("the answer cannot be decompressed")
+    if len(content) > largest:
+        raise TooLarge
+    return content

@@ -11,6 +11,7 @@ it, which may be the patient's name.
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +45,7 @@ def read_film(file: str) -> Image.Image:
 
     pydicom = optional("pydicom", extra="dicom", needed_for="DICOM films")
     pydicom.config.settings.reading_validation_mode = pydicom.config.IGNORE  # its warnings quote the header
+    warnings.filterwarnings("ignore", module=r"pydicom\b")  # for good: films are read by several threads
     try:
         film = pydicom.dcmread(file, force=True)
         _refuse(film)

@@ -20,7 +20,7 @@ import re
 from dataclasses import dataclass, field
 
 from palpate.cases.edits import Edit
-from palpate.perturb.characteristics.age.life import OLDEST, AgeLimit, life_limits, life_words
+from palpate.perturb.characteristics.age.life import CHILDBEARING, OLDEST, AgeLimit, life_limits, life_words
 from palpate.perturb.characteristics.age.template import AgeTemplate, write
 from palpate.perturb.characteristics.age.times import BirthYear, birth_years, time_limits, time_words
 from palpate.perturb.characteristics.gender.anatomy import gestation
@@ -82,7 +82,7 @@ class FoundAge:
         """The limits that facts and times set to the age."""
         note, child = self.patient.note, self.patient.is_child
         light = [AgeLimit("a child's weight", 0, 17)] if child and is_light(self.patient) else []
-        expects = [AgeLimit("a pregnancy", 12, 57)] if gestation(note) else []
+        expects = [AgeLimit("a pregnancy", 12, high) for high in (CHILDBEARING, 57)] if gestation(note) else []
         expects = [limit for limit in expects if self.years is None or limit.low <= self.years <= limit.high]
         return light + expects + life_limits(note, self.years, child=child) + time_limits(note, self.years)
 

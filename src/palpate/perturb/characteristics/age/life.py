@@ -17,6 +17,10 @@ from palpate.perturb.characteristics.reading import Hit, ScannedNote
 from palpate.perturb.characteristics.reading.people import CHILDREN, DENIALS, PARENTS, belongs_to_patient
 
 OLDEST = 200
+CHILDBEARING = 49
+"""The oldest age that a pregnancy gets. A note of an older woman keeps the limit of its fact."""
+_FATHERS = 60
+"""Facts with a higher limit are told of fathers too."""
 _CHILD_GAP = 13
 """The fewest years between a parent and a child."""
 _DENIED = re.compile(
@@ -136,6 +140,8 @@ def _told_facts(note: ScannedNote) -> Iterator[AgeLimit]:
         for fact in facts[hit.word]:
             if fact.is_told(note, hit):
                 yield AgeLimit(fact.kind, fact.low, fact.high)
+                if fact.kind == "a pregnancy" and fact.high < _FATHERS:
+                    yield AgeLimit(fact.kind, fact.low, CHILDBEARING)
                 break
 
 

@@ -232,7 +232,9 @@ class AgeDoubts:
         text = self._note.text
         if value % 10 == 0 and _DECADE.match(text, end):
             past = any(end <= place <= end + 1 for place in self._past_decades)
-            return not past and _IN_HIS.search(text, max(0, start - 24), start) is not None
+            # A man of 44 is not "in his 70s": that is somebody else.
+            own = not self._told or any(value <= told + 1 for told in self._told)
+            return own and not past and _IN_HIS.search(text, max(0, start - 24), start) is not None
         near = any(abs(value - told) <= 1 for told in self._told)
         if UNIT_AFTER.match(text, end):
             return False
@@ -273,7 +275,7 @@ class AgeDoubts:
             return 0
         packs = long.group("pack") or long.group("py")
         ago = _AGO.search(text, max(0, start - 16), start)
-        return 0 if ago else int(match.group()) // 2 if packs else int(match.group())
+        return 0 if ago else int(match.group()) * 2 // 3 if packs else int(match.group())
 
     def _years_before(self, match: re.Match[str]) -> int:
         """How old a patient was at least, so many years ago: a habit or a trade needs an adult."""

@@ -60,6 +60,11 @@ _AS_DOCTOR = re.compile(
     re.IGNORECASE,
 )
 """What a doctor does, also where the patient was the subject: "He was referred to Dr. A. He is planning an EMG"."""
+_TREATS = re.compile(
+    r"\s+(?:also\s+|then\s+|has\s+|had\s+|\w+ly\s+)*(?:(?:recommend|order|prescrib|suggest)\w*\s+(?!by\b)|examined\s+(?:him|her|the\s+patient)\b|"
+    r"(?:felt|thought|opined)\s+(?:that\s+)?(?:most\s+of\s+)?(?:his|her|the\s+patient)\b)",
+    re.IGNORECASE,
+)
 _DOES = (
     r"has\b(?!\s+(?:\w+ly\s+)?(?:done|seen|recommended|ordered|asked|agreed|suggested|reviewed|evaluated|advised|planned))|had\b|"
     r"reports?\b|reported|states\b|feels\b|takes\b|lives\b|smokes\b|continue[sd]?\b|requir|receiv|develop|did\s+(?:well|not|have)|do(?:es)?\s+not|does\s+"
@@ -98,6 +103,11 @@ _OWNS = re.compile(
 def has_doctor(note: ScannedNote) -> bool:
     """Whether the note speaks of a doctor at all."""
     return any(hit.word in _DOCTORS for hit in note.hits("sure:kin"))
+
+
+def treats(note: ScannedNote, pronoun: Hit) -> bool:
+    """Whether whoever a pronoun stands for does what a doctor does: "she ordered a scan"."""
+    return _TREATS.match(note.text, pronoun.end) is not None
 
 
 def is_doctors(note: ScannedNote, pronoun: Hit) -> bool:

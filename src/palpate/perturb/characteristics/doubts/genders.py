@@ -11,7 +11,7 @@ from typing import Any
 from palpate.cases.edits import Edit
 from palpate.files import read_resource
 from palpate.perturb.characteristics.doubts import sexes
-from palpate.perturb.characteristics.doubts.doctors import has_doctor, is_doctors
+from palpate.perturb.characteristics.doubts.doctors import has_doctor, is_doctors, treats
 from palpate.perturb.characteristics.doubts.kin import (
     MANY,
     is_parents,
@@ -22,12 +22,18 @@ from palpate.perturb.characteristics.doubts.kin import (
 )
 from palpate.perturb.characteristics.doubts.names import left_names
 from palpate.perturb.characteristics.doubts.places import AlteredTo
-from palpate.perturb.characteristics.doubts.strangers import SITE, goes_on_about, is_strangers, may_be_own
+from palpate.perturb.characteristics.doubts.strangers import (
+    SITE,
+    goes_on_about,
+    is_for_patient,
+    is_strangers,
+    may_be_own,
+)
 from palpate.perturb.characteristics.doubts.strangers import triggers as words_of_strangers
 from palpate.perturb.characteristics.doubts.verbs import left_verbs, odd_owner
 from palpate.perturb.characteristics.gender.owners import pronouns
 from palpate.perturb.characteristics.gender.partners import is_others_spouse, may_be_either
-from palpate.perturb.characteristics.gender.subjects import OWN_STORY, goes_on_alive
+from palpate.perturb.characteristics.gender.subjects import OWN_STORY, PLAINLY, goes_on_alive
 from palpate.perturb.characteristics.gender.titles import COLLEAGUE_BEFORE
 from palpate.perturb.characteristics.reading import Hit, ScannedNote
 from palpate.perturb.characteristics.reading.patient import NOT_A_PERSON, POSSESSED, DescribedPatient
@@ -121,6 +127,10 @@ _TOLD_BY = re.compile(
     r"describes?|mentions?|confirms?|denies|brought|brings|(?:then\s+)?(?:drove|took|called|picked|accompan\w+))\b",
     re.IGNORECASE,
 )
+_WITH_BOTH = re.compile(r"\b(?:patient|pt|him|her)\s+and\s+(?:his|her)\s+(?:[\w-]+\s+)?$", re.IGNORECASE)
+""" "After discussion with the patient and her daughter, she was scheduled"."""
+_SINCE_THEN = re.compile(r"\b(?:since\s+then|ever\s+since|since\s+that\s+time),?\s+$", re.IGNORECASE)
+""" "He says that his son painted the hall, and since then he coughs"."""
 _PATIENT_SUBJECT = re.compile(r"(?:(?:the|this)\s+)?(?:patient|pt|he|she)\s", re.IGNORECASE)
 
 
@@ -194,7 +204,9 @@ def _misread(note: ScannedNote, base: str) -> str | None:
 def _left_words(note: ScannedNote, changed: set[int], base: str, *, neutral: bool) -> str | None:
     """A pronoun, noun, title or word for a spouse that was not changed, and that nobody else explains."""
     for hit, gender in pronouns(note):
-        if hit.start in changed:
+        if hit.start in changed or is_for_patient(note, hit):
+            continue
+        if gender != base and hit.word in ("he", "she") and treats(note, hit):
             continue
         own = gender == base and may_be_own(note, hit)
         if own or not _has_person(note, hit, gender, spouse=neutral):
@@ -350,6 +362,13 @@ def _is_told_of(note: ScannedNote, one: Hit, hit: Hit, *, is_object: bool) -> bo
         return True
     if _TELLS.search(text, max(one.end, hit.start - 24), hit.start):
         return _OF_THE_PATIENT.search(text, hit.end, note.sentence(hit.start)[1]) is None
+    if _SINCE_THEN.search(text, max(one.end, hit.start - 16), hit.start) and _PATIENT_SUBJECT.match(
+        text, note.opening(hit.start)
+    ):
+        return True
+    with_kin = _WITH_BOTH.search(text, note.opening(hit.start), one.start) and text[one.end : hit.start].strip() == ","
+    if with_kin and PLAINLY.match(text, hit.end):
+        return True
     if text[one.end : hit.start].strip() == "," and _AS_TOLD.search(text, max(0, one.start - 32), one.start):
         return True
     if hit.word in ("his", "he", "she", "hers") or not is_object:

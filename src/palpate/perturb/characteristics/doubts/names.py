@@ -29,9 +29,10 @@ _NAMED_SMALL = re.compile(
 )
 """ "Mr Dorian cleve presented"."""
 _HEADED = re.compile(
-    r"(?:Patient|Pt|Name|PATIENT|NAME|RE|Re)(?:\s+[Nn]ame)?[ \t]*[:=][ \t]*(?!(?:Mr|Mrs|Ms|Miss)\b)"
+    r"(?:Patient|Pt|Name|PATIENT|NAME|RE|Re)(?:\s+[Nn]ame)?[ \t]*[:=][ \t]*(?!(?:Mr|Mrs|Ms|Miss|ABCD?|XYZ|XX+)\b)"
     r"[A-Z][\w'’-]+(?:,[ \t]*|[ \t]+)[A-Z][\w'’-]*"
 )
+"""Letters in place of a name (XYZ) show no gender."""
 _AFTER_PATIENT = re.compile(r"[ \t]+(?P<first>[A-Z][a-z]{2,})[ \t]+(?:[A-Z]\.?,?(?=\s)|[A-Z][a-z'’-]+,[ \t]+\d\d\b)")
 """ "Pt Rosa T., 62"."""
 _PRESENTED = re.compile(

@@ -93,6 +93,12 @@ _ROLES = frozenset((*_FEMALE_ROLES, *_MALE_ROLES))
 """Words of a gender that do not contradict one who is transgender: a transgender woman may be a housewife."""
 
 
+_OESTROGENS = "estradiol oestradiol estrogen oestrogen prempro premphase premarin activella climara vivelle hrt"
+_ANDROGENS = "testosterone androgel testim androderm axiron"
+_HORMONES = {"female": frozenset(_OESTROGENS.split()), "male": frozenset(_ANDROGENS.split())}
+"""What replaces the hormones of a sex: of the patient's own, it says nothing against a non-binary patient."""
+
+
 def triggers() -> dict[str, tuple[str, ...]]:
     """The words to scan for, by tag."""
     return {
@@ -109,8 +115,10 @@ def triggers() -> dict[str, tuple[str, ...]]:
 def contradiction(patient: DescribedPatient, altered: AlteredTo) -> str | None:
     """A word that may contradict the group: of a sex, or of a transition."""
     group, told = altered.group, altered.found.identity.is_told
+    fits = _HORMONES.get(altered.found.base or "", frozenset()) if group == "non-binary" and not told else frozenset()
     if (group not in ("female", "male") or told) and any(
-        _is_of_transition(patient.note, hit, told=told) for hit in patient.note.hits("sure:transition")
+        hit.word not in fits and _is_of_transition(patient.note, hit, told=told)
+        for hit in patient.note.hits("sure:transition")
     ):
         return "a word of a transition"
     if group == "trans man" and any(_is_of_breasts(patient.note, hit) for hit in patient.note.hits("sure:enlarged")):
@@ -212,9 +220,21 @@ def _expects(text: str) -> str | None:
     return next((match.group() for match in births), None)
 
 
+_BORNE_WORDS = "pregnancy pregnancies miscarriage miscarriages pregnant miscarried gravida"
+_BORNE = frozenset(_BORNE_WORDS.split())
+_OWN_CHILDREN = re.compile(
+    r"\W*(?:she|he|the\s+patient|pt)\s+(?:(?:also|has|had|is|was|did|does|have|not|never|been)\s+)*(?!family\b)"
+    r"(?:(?!\b(?:family|relatives?|mother|sisters?|aunts?|wife|wives|partners?|daughters?|grandmothers?)\b)[^.;])*$",
+    re.IGNORECASE,
+)
+""" "She has had two children, the first pregnancy at 22", right after a sentence of a family history."""
+
+
 def _beside_kin(note: ScannedNote, hit: Hit, *, child: bool) -> bool:
     """Whether a word may be a relative's: in a family history, after a relative; in a child's note, the mother's."""
     first, _ = note.sentence(hit.start)
+    if hit.word in _BORNE and not child and _OWN_CHILDREN.match(note.text, first, hit.start):
+        return False
     if note.in_family(hit.start) and hit.word not in OWN_SEX:
         return True
     if OF_KIN.search(note.text, max(first, hit.start - 40), hit.start):

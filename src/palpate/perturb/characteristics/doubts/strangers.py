@@ -53,6 +53,11 @@ _OWN_WORRY = re.compile(
     re.IGNORECASE,
 )
 """What a patient says after telling of a relative: "Father had it at 43 and he is worried"."""
+_FOR_PATIENT = re.compile(
+    r"(?:\s+(?!(?:and|but|so|because|that|when|if|as|who|which|he|she|we|I)\b)[\w-]+){1,7}?\s+(?:for|of|on|to|with|see|sees|saw)\s+"
+    r"(?:the|this|our)\s+(?:patient|pt)\b(?!['’]|\s+(?:portal|care|room|advoc|assist|education))",
+    re.IGNORECASE,
+)
 _CONSENTS = re.compile(
     r"\s+(?:then\s+|also\s+|initially\s+)?(?:agree|accept|declin|refus|understood|understands|consent|verbali[sz]|prefer|opted|asked\s+to)",
     re.IGNORECASE,
@@ -160,6 +165,13 @@ def goes_on_about(note: ScannedNote, person: Hit, hit: Hit) -> bool:
     if PLAINLY.match(note.text, hit.end):
         return False
     return _WHO.match(note.text, person.end, first - 1) is not None
+
+
+def is_for_patient(note: ScannedNote, hit: Hit) -> bool:
+    """Whether "he" is another, who does something for the patient: "which dose he wants for the patient"."""
+    if hit.word not in ("he", "she"):
+        return False
+    return _FOR_PATIENT.match(note.text, hit.end, note.sentence(hit.start)[1]) is not None
 
 
 def may_be_own(note: ScannedNote, hit: Hit) -> bool:

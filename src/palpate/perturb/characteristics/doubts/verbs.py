@@ -26,6 +26,14 @@ _ONE_DOES = re.compile(
     re.IGNORECASE,
 )
 _SUBORDINATE = re.compile(r"\b(?:when|whenever|if|while|until|where)\s+$", re.IGNORECASE)
+_OF_WHOM = re.compile(r",\s+who\s+(?:is|has|was|had|does|[a-z]+s)\b[^,;]*$", re.IGNORECASE)
+""" "Cares for her daughter, who is blind (and lives next door)"."""
+_OF_PAIN = re.compile(r"\bthat\s+(?:the|this|his|her|it)\b[^,;]{0,30}?\b(?:is|was|has)\b[^,;]*$", re.IGNORECASE)
+_PAIN_IS = re.compile(
+    r"\s+(?:often\s+|much\s+|usually\s+|\w+ly\s+)?(?:worse|better|relieved|aggravated|exacerbated|alleviated|sharp|dull|constant|intermittent|severe|"
+    r"mild|locali[sz]ed|located|associated|worst)\b",
+    re.IGNORECASE,
+)
 _VERB = re.compile(
     r"(?:\b(?:and|but|or|nor|then|also)|&|,)\s+(?:also\s+|then\s+|now\s+|still\s+)?(?P<verb>[a-z]+s)\b(?!['’])",
     re.IGNORECASE,
@@ -53,9 +61,20 @@ def left_verbs(note: ScannedNote, edits: Sequence[Edit]) -> str | None:
         for match in _VERB.finditer(note.text, edit.end, last):
             if match["verb"].lower() not in known_verbs():
                 continue
-            if match.start("verb") not in changed:
+            if match.start("verb") not in changed and not _is_of_thing(note.text, edit.end, match):
                 return f"'{match.group('verb')}' after they"
     return None
+
+
+def _is_of_thing(text: str, start: int, match: re.Match[str]) -> bool:
+    """Whether a verb is that of a thing, or of who is told of right before it: "says that the pain comes and goes"."""
+    if match["verb"] == "goes" and text[: match.start()].endswith("comes "):
+        return True
+    if re.search(rf"\bthat\s+{match['verb']}\b", text[start : match.start()]):
+        return True
+    if _OF_WHOM.search(text, start, match.start()):
+        return not match.group().startswith(",")
+    return _OF_PAIN.search(text, start, match.start()) is not None and _PAIN_IS.match(text, match.end()) is not None
 
 
 def odd_owner(note: ScannedNote, edits: Sequence[Edit]) -> str | None:

@@ -38,6 +38,7 @@ from palpate.perturb.characteristics.gender import identity, neutral
 from palpate.perturb.characteristics.gender import words as gendered
 from palpate.perturb.characteristics.gender.anatomy import find_sexed, is_mother, is_work, sexed_words
 from palpate.perturb.characteristics.gender.letters import find_letters
+from palpate.perturb.characteristics.gender.newborns import is_newborn
 from palpate.perturb.characteristics.gender.places import before_pronoun, places
 from palpate.perturb.characteristics.gender.words import Swap
 from palpate.perturb.characteristics.grammar import with_articles
@@ -99,7 +100,7 @@ class GenderCharacteristic:
     def find(self, patient: DescribedPatient) -> FoundGender:
         """Everything that the note says about the gender."""
         found, strong = self._who(patient)
-        newborn = any(gendered.is_newborn(patient, hit) for hit in patient.note.hits("noun"))
+        newborn = any(is_newborn(patient, hit) for hit in patient.note.hits("noun"))
         years = next((age.value for age in patient.own_ages if age.value is not None), None)
         newborn = newborn or (years is None and any(hit.word in _NEWBORN for hit in patient.note.hits("people")))
         found.too_young = patient.is_infant or newborn or (years is not None and years < _CHILD)
@@ -123,7 +124,8 @@ class GenderCharacteristic:
         found.identity = identity.find_identity(patient)
         strong = gendered.find_strong(patient, found.letters, found.identity.changes)
         found.base, found.conflict = gendered.decide(strong, patient.note)
-        if not strong and found.base != "female" and is_mother(patient):
+        told = found.identity.is_told and found.base is not None  # a transgender man may be a mother
+        if not strong and not told and found.base != "female" and is_mother(patient):
             found.base, found.conflict = "female", False
         return found, strong
 

@@ -17,7 +17,7 @@ from palpate.perturb.characteristics.gender.partners import SPOUSE_WORDS
 from palpate.perturb.characteristics.gender.places import IN_A_ROLE, before_pronoun, places
 from palpate.perturb.characteristics.gender.words import Swap, like
 from palpate.perturb.characteristics.reading.patient import DescribedPatient
-from palpate.perturb.characteristics.reading.people import NOUNS
+from palpate.perturb.characteristics.reading.people import NOUNS, RELATIVES
 
 WORD = "non-binary"
 NO_WORDING = "a word for the gender that has no non-binary form"
@@ -57,11 +57,25 @@ _IT_DOES = (
     r"(?!as\b|this\b|his\b|across\b|unless\b|besides\b|always\b)\w+(?:s|ed)\b))"
 )
 """ "It hurts", unlike "takes it off"."""
+_PREPOSITIONS = "like with of for to by during in on from about at"
+_NO_OBJECT = "".join(rf"(?<!{word}\s)" for word in _PREPOSITIONS.split())
+""" "With this, but is well", "for these headaches and has relief": no subject."""
 _SINCE = r"since(?!\s+(?:and|but|then)\b|\s*[,.]|\s+(?:[\w-]+\s+){1,3}(?:and|but)\b)"
 OTHER_SUBJECT = re.compile(
-    rf"\b(?:which|that(?!\s+(?:time|day|night|morning|point|week)\b)|who|whom|there|{_IT_DOES}|(?<!like\s)this(?!\s+(?:time|morning|week|month|year)\b)|these|he|she|we|i|you|patient|pt|when|if|because|{_SINCE}|while|where|what|whether)\b",
+    rf"\b(?:which|that(?!\s+(?:time|day|night|morning|point|week)\b)|who|whom|there|{_IT_DOES}|{_NO_OBJECT}this(?!\s+(?:time|morning|week|month|year|(?:in(?!\s+turn)|at|before|for|up|as|once|twice|daily|off)\b)|\s*[,.;)])|{_NO_OBJECT}these|he|she|we|i|you|patient|pt|when|if|because|{_SINCE}|while|where|what|whether)\b",
     re.IGNORECASE,
 )
+_TELLS_AGAIN = re.compile(
+    r",\s*(?:and|but)\s+(?:also\s+|now\s+|still\s+)?(?:denies|reports|notes|states|endorses|wants|takes|thinks|believes|describes|admits)\b"
+)
+"""What only a person does: "he says that he is well, but notes a cough"."""
+_SHE_SAYS = re.compile(r"\b(?:he|she)\s+(?:also\s+|\w+ly\s+)?\w+\s+that\s+$", re.IGNORECASE)
+_SO_DOES = re.compile(
+    r"\band\s+(?:so|thus|therefore|hence|consequently)\s+(?P<verb>is|was|has)\s+(?:(?:now|also|not|just|\w+ly)\s+)?"
+    r"(?:\w{2,}ing|\w+ed|been|here|taken|gone|given|come|made|begun|put)\b"
+)
+""" "She knows that the pills do not help and so has stopped them": hers again, unlike "and so is the hip"."""
+KIN_OR_OTHER = re.compile(rf"\b(?:{'|'.join(sorted(RELATIVES))}|he|she|they|who|doctor|Dr|nurse)\b", re.IGNORECASE)
 _SUBJECT_NEXT = re.compile(r"\s+(?:any|the|an?|his|her|their|there|it|this|that|anyone|anybody|one)\b", re.IGNORECASE)
 _THAT = re.compile(r"\bthat\s+$", re.IGNORECASE)
 _OPENS = re.compile(r"(?:he|she)\b", re.IGNORECASE)
@@ -193,7 +207,8 @@ def _clause_end(patient: DescribedPatient, start: int) -> int:
     if _THAT.search(text, max(first, start - 12), start) and _OPENS.match(text, patient.note.opening(start)):
         return last  # "she reports that she has pain, but is well": both are hers
     comma = text.find(",", start, last)
-    return last if comma < 0 else comma
+    again = comma >= 0 and _TELLS_AGAIN.match(text, comma, last) and _SHE_SAYS.search(text, first, start)
+    return last if comma < 0 or again else comma
 
 
 @cache
@@ -216,6 +231,9 @@ def _others(text: str, start: int, last: int) -> list[Edit]:
             continue  # "nor has any relative had it"
         if known and plural_verb(verb) != verb.lower():
             edits.append(Edit(*match.span("verb"), like(verb, plural_verb(verb))))
+    concluded = _SO_DOES.search(text, stop.start(), last) if stop else None
+    if concluded and not KIN_OR_OTHER.search(text, start, concluded.start()):
+        edits.append(Edit(*concluded.span("verb"), plural_verb(concluded["verb"])))
     return edits
 
 

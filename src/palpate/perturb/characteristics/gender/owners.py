@@ -174,6 +174,17 @@ def declared(note: ScannedNote) -> Iterator[tuple[Hit, str]]:
             yield hit, "male" if hit.word in _MALE else "female"
 
 
+_LISTED_NEXT = re.compile(
+    r"\s+(?:(?:maternal|paternal)\s+)?(?:mother|father|parents|brothers?|sisters?|siblings|grand(?:mother|father|parents))\b(?!['’])",
+    re.IGNORECASE,
+)
+_LISTED = re.compile(
+    r"[\s\-*•,]*(?:his|her|the\s+patient['’]s)\s+(?:(?:maternal|paternal)\s+)?(?:mother|father|brother|sister|grand(?:mother|father))\s+(?!and\b)",
+    re.IGNORECASE,
+)
+_IN_OWN_FAMILY = re.compile(r"\s+(?:describe[sd]?|report(?:s|ed))\b[^.;]*\bin\s+(?:his|her)\s+family\b", re.IGNORECASE)
+
+
 class PronounOwners:
     """The owners of all pronouns of a note whose patient has a known gender."""
 
@@ -285,6 +296,8 @@ class PronounOwners:
             if self._same_sentence(person, hit):
                 # A man's husband is a wife with her pronouns, if the man is a woman.
                 return ("spouse", False) if person.word in _SPOUSES else ("other", True)
+        if self._is_listed(hit):
+            return "patient", False
         if (
             self._is_one_of_kin(hit, gender)
             or self._is_kins_decade(hit, gender)
@@ -292,6 +305,17 @@ class PronounOwners:
         ):
             return "unsure", True
         return "patient", False
+
+    def _is_listed(self, hit: Hit) -> bool:
+        """Whether relatives are listed: "His father died at 49. His mother is well. He reports gout in his family."."""
+        text = self._note.text
+        first, last = self._note.sentence(hit.start)
+        if text[first : hit.start].strip(" \t\n-*•,"):
+            return False
+        if hit.word in _SUBJECTS:
+            return _IN_OWN_FAMILY.match(text, hit.end, last) is not None
+        before = self._note.sentence(first - 1)[0] if first else first
+        return bool(_LISTED_NEXT.match(text, hit.end) and _LISTED.match(text, before, first))
 
     def _acts_on_patient(self, hit: Hit) -> bool:
         """ "Her daughter says that she has heard the patient snore"."""

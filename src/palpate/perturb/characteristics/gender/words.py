@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from palpate.perturb.characteristics.gender import firstnames, letters, partners, reciprocal, titles
+from palpate.perturb.characteristics.gender.newborns import has_newborn_alike, is_newborn
 from palpate.perturb.characteristics.gender.owners import Pronoun, PronounOwners, declared, pronouns
 from palpate.perturb.characteristics.gender.pronouns import his_stands_alone, read_her
 from palpate.perturb.characteristics.reading import Hit, ScannedNote
@@ -55,9 +56,6 @@ _OF_DOCTOR = re.compile(
     r"\bDrs?\b\.?\s+[A-Z_\[][\w'’-]*(?:(?!\b(?:patient|pt|he|she|who|for|about|regarding)\b)[^;])*?"
     r"(?:\b(?:in|at|from|to|call|contact|see|with|page|called|contacted)\s+)$"
 )
-_BABY = re.compile(r"\b(?:baby|newborn|neonate|infant)\s+$", re.IGNORECASE)
-_BABY_NEXT = re.compile(r"\s+(?:infant|newborn|neonate|baby)\b", re.IGNORECASE)
-_BABY_OPENS = re.compile(r"(?:^|[:.\n])\s*baby\s+$", re.IGNORECASE)
 _DESCRIBED = re.compile(
     r"(?:\s*[,.;:)\n]|\s*$|\s+(?:with|w/|who|presents?|presenting|presented|in|here|complaining|seen|is|was|has|had|s/p|status|h/o|that|and|on|from|"
     r"admitted|referred|patient|pt)\b)",
@@ -150,14 +148,6 @@ def _nouns(patient: DescribedPatient, lettered: list[tuple[int, int]]) -> list[S
     found = [swap(note, *span, weight=3) for span in dict.fromkeys([*introduced, *lettered])]
     newborn = [hit for hit in note.hits("noun") if is_newborn(patient, hit)]
     return found + [swap(note, hit.start, hit.end, weight=1) for hit in {*patient.plain_nouns, *newborn}]
-
-
-def is_newborn(patient: DescribedPatient, hit: Hit) -> bool:
-    """ "Baby boy Smith was born at 36 weeks": the patient, if the note has no other."""
-    if hit.word not in ("boy", "girl") or patient.descriptions:
-        return False
-    note = patient.note
-    return bool(_BABY_OPENS.search(note.text, max(0, hit.start - 9), hit.start)) and not note.in_family(hit.start)
 
 
 def _roles(note: ScannedNote) -> list[Swap]:
@@ -279,7 +269,7 @@ def find_people(patient: DescribedPatient, base: str) -> People:
         people.doubts.append(reciprocal.DOUBT)
     if any(hit.word == ("shes" if base == "female" else "hes") for hit in note.hits("misspelt")):
         people.doubts.append("a pronoun that is misspelt")
-    if _has_baby_alike(patient, base):
+    if has_newborn_alike(patient, base):
         people.doubts.append("a newborn of the patient's gender")
     if partners.tells_sex_with(note):
         people.doubts.append(partners.SEX_WITH)
@@ -325,16 +315,6 @@ def _add_titles(patient: DescribedPatient, base: str, people: People) -> None:
         people.doubts.append(titles.COUPLE)
     if found.unclear and any(place.gender == base for place in others):
         people.doubts.append(titles.TWO)
-
-
-def _has_baby_alike(patient: DescribedPatient, base: str) -> bool:
-    """A "baby boy" in the note of a man, or a newborn ("newborn male infant") that may be the patient."""
-    words = ("girl", "female") if base == "female" else ("boy", "male")
-    hits = [hit for hit in patient.note.hits("noun") if hit.word in words and not is_newborn(patient, hit)]
-    text = patient.note.text
-    return not patient.is_infant and any(
-        _BABY.search(text, max(0, hit.start - 9), hit.start) or _BABY_NEXT.match(text, hit.end) for hit in hits
-    )
 
 
 def _add_declared(note: ScannedNote, base: str, people: People) -> None:

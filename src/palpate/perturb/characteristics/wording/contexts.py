@@ -117,8 +117,8 @@ _OTHERS_ACT = re.compile(
     re.IGNORECASE,
 )
 _NO_OBJECT = re.compile(
-    r"\s*(?:[.,;:)\n]|$)|\s+(?:to\s+(?:\d|a\b|an\b|the\b)|from|by|in|over|since|with|despite|after|on|due|and|but|as|"
-    r"at|until|when|while|again|secondary|significantly|[a-z]+ly\b|further\s*(?:[.,;]|$))",
+    r"\s*(?:[.,;:)\n]|$)|\s+(?:to\s+(?:\d|a\b|an\b|the\b)|(?:from|by|in|over|since|with|despite|after|on|due|and|but|as|"
+    r"at|until|when|while|again|secondary|[a-z]+ly)\b|further\s*(?:[.,;]|$))",
     re.IGNORECASE,
 )
 _PRONOUN_FIRST = re.compile(r"\W*(?:He|She|They)\b")

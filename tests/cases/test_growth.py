@@ -14,10 +14,10 @@ import numpy as np
 import polars as pl
 import pytest
 
+from palpate.cases import growth
+from palpate.cases.growth import check_parquet, check_workbook
 from palpate.cases.panics import panics_are_errors
-from palpate.data.tables import growth
 from palpate.data.tables.formats import format_of
-from palpate.data.tables.growth import check_parquet, check_workbook
 from palpate.errors import CohortError
 from tests.data.tables.workbooks import write_workbook
 

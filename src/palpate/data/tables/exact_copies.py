@@ -1,7 +1,7 @@
-"""How the lines of a CSV file end, outside of its quoted cells.
+"""CSV files that DuckDB would read wrongly, as copies that it reads rightly.
 
-DuckDB reads a file by the line end that it meets first: files that were put together from several ones, or edited on
-another system, may have others too, and are then read by the exact reader.
+It goes by the line end that it meets first: files that were put together from several ones, or edited on another
+system, may have others too. palpate's own reader is exact, and slower.
 """
 
 from __future__ import annotations

@@ -10,9 +10,13 @@ from __future__ import annotations
 import re
 import zipfile
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import polars as pl
+
+from palpate.cases.panics import panics_are_errors
 from palpate.delimited import BLOCK, COPY_HINT, MOST_GROWTH, SMALL
 from palpate.errors import CohortError
 
@@ -85,6 +89,33 @@ def check_parquet(path: Path) -> None:
     except (OSError, ValueError, IndexError, TypeError, AttributeError):
         return  # a damaged footer ends early or has values of another kind: whoever reads the file says what is wrong
     refuse_growth(path, path.stat().st_size, size)
+
+
+def read_parquet(path: Path, columns: Sequence[str] | None = None, *, n_rows: int | None = None) -> pl.DataFrame:
+    """A Parquet file or some of its columns; polars' errors for a damaged one, and refused where it becomes too large.
+
+    A dictionary holds a text once, however many rows have it, and so does polars: whoever takes the texts out has them
+    all. Names are no patterns: a bracket in one is part of it.
+    """
+    check_parquet(path)
+    with panics_are_errors(path):
+        frame = pl.read_parquet(
+            path, columns=None if columns is None else list(columns), n_rows=n_rows, glob=False, hive_partitioning=False
+        )
+    refuse_growth(path, path.stat().st_size, sum(map(_characters, frame.iter_columns())))
+    return frame
+
+
+def _characters(column: pl.Series) -> int:
+    """The bytes of all texts of a column; those of a category are counted and not written out."""
+    if column.dtype in (pl.Categorical, pl.Enum):
+        categories = column.value_counts(name="n")
+        sizes = categories[column.name].cast(pl.String).str.len_bytes().cast(pl.UInt64) * categories["n"]
+    elif column.dtype == pl.String:
+        sizes = column.str.len_bytes().cast(pl.UInt64)
+    else:
+        return 0
+    return int(sizes.sum())
 
 
 def refuse_growth(path: Path, packed: int, unpacked: int) -> None:
