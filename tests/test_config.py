@@ -117,6 +117,8 @@ def test_options_of_an_audit_are_its_fields(tmp_path: Path) -> None:
         ({"threshold": "best"}, "option 'threshold': must be a number or 'auto',"),
         ({"labels": 3}, "option 'labels': must be a list."),
         ({"required": [1]}, "option 'required': must be a mapping of `key: value` lines."),
+        ({"required": {"auroc": "high"}}, "option 'required.auroc': must be a number."),
+        ({"net_benefit": [0, 0.5]}, "option 'net_benefit.0': must be greater than 0"),
     ],
 )
 def test_wrong_options_of_an_audit(options: dict[str, object], words: str) -> None:

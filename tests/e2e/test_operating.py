@@ -59,7 +59,7 @@ def test_report_gate_and_scorecard(ward: Path, palpate: CommandLine) -> None:
             "{vendor: 5}",
             ["option 'thresholds'", "'vendor' is 5, and a threshold lies between 0 and 1"],
         ),
-        ("{vendor: 0.5}", "{vendor: high}", ["option 'thresholds", "must be a number"]),
+        ("{vendor: 0.5}", "{vendor: high}", ["option 'thresholds.vendor': must be a number"]),
         ("{flag: 0.1, per_day: 20}", "{flag: 10}", ["a share lies between 0 and 1", "write 0.05 for 5%"]),
         ("{flag: 0.1, per_day: 20}", "{weekly: 10}", ["option 'capacity'", "'flag' or 'per_day'"]),
         ("stay: encounter, time: charted", "stay: encounter", ["column 'encounter'", "`stay` needs `time`"]),

@@ -113,6 +113,8 @@ def test_a_stay_without_its_first_score_has_no_first_alert(tmp_path: Path) -> No
     lacking = frame.with_columns(pl.when(pl.int_range(pl.len()) % 6 > 0).then("score"))["score"].to_numpy()
     alerts = {"n_replicates": 100, "thresholds": {"ward": 0.6}, "combine": "first"}
     rate = alerts_of(frame, InMemory(lacking, missing="report"), alerts, tmp_path / "run").filter(metric="flag_rate")
+    told = json.loads((tmp_path / "run/results/operating.json").read_text())["findings"]
+    assert any("30 stays are left out: the first prediction" in each["sentence"] for each in told)
     scored = frame["score"].to_numpy()[3::6]
     assert (rate["n"].to_list(), rate["value"].to_list()) == ([30], [pytest.approx(float((scored >= 0.6).mean()))])
 
@@ -128,6 +130,51 @@ def test_the_weight_of_a_stay_does_not_depend_on_which_of_its_cases_were_scored(
     weight = frame["w"].to_numpy().reshape(-1, 3)[2:].max(axis=1)
     rate = found.filter(metric="flag_rate")
     assert rate["value"].to_list() == [pytest.approx(np.average(flagged, weights=weight))]
+
+
+def test_the_effective_number_of_stays_is_that_of_the_stays_that_count(tmp_path: Path) -> None:
+    """Not of their cases, and not of stays without a score."""
+    frame = stays().with_columns(w=1.0 + (pl.int_range(pl.len()) // 3 % 4).cast(float))
+    lacking = frame.with_columns(pl.when(pl.int_range(pl.len()) >= 30).then("score"))["score"].to_numpy()
+    alerts = {"n_replicates": 100, "thresholds": {"ward": 0.6}}
+    alerts_of(frame, InMemory(lacking, missing="report"), alerts, tmp_path / "run", weight="w")
+    weight = frame["w"].to_numpy()[30::3]
+    worth = weight.sum() ** 2 / (weight**2).sum()
+    told = json.loads((tmp_path / "run/results/operating.json").read_text())["findings"]
+    (kish,) = [each["sentence"] for each in told if "(Kish)" in each["sentence"]]
+    assert f": 50 stays of cohort are as precise as {worth:.0f} of equal weight" in kish
+
+
+def test_the_effective_number_of_cases_is_that_of_the_scored_ones(tmp_path: Path) -> None:
+    """In an audit that leaves out cases itself, and in one that is planned again; of two labels, of the fewer."""
+    k, n = np.arange(400), 400
+    frame = pl.DataFrame({"case_id": [f"c{j}" for j in k], "ill": k % 3 == 0, "dead": k % 5 == 0, "w": 1.0 + k % 4})
+    frame = frame.with_columns(pl.col("ill", "dead").cast(int), time=pl.datetime(2024, 1, 1) + pl.duration(days=k // 2))
+    scores = np.random.default_rng(0).random((n, 2))
+    scores[::8, 0] = np.nan
+    for labels, of in ((["ill"], ""), (["ill", "dead"], ", those with a score of 'ill',")):
+        model = InMemory(scores[:, : len(labels)], missing="report")
+        options = {"performance": {"n_replicates": 100}, "drift": {"n_replicates": 100}}
+        out = tmp_path / str(len(labels))
+        audit(frame, models={"v": model}, audits=options, out=out, labels=labels, weight="w", time="time")
+        weight = frame["w"].to_numpy()[~np.isnan(scores[:, 0])]
+        worth = weight.sum() ** 2 / (weight**2).sum()
+        for name in options:
+            told = json.loads((out / f"results/{name}.json").read_text())["findings"]
+            (kish,) = [each["sentence"] for each in told if "(Kish)" in each["sentence"]]
+            assert f": 350 cases of cohort{of} are as precise as {worth:.0f} of equal weight" in kish, name
+
+
+def test_stays_that_no_model_was_asked_about_lack_scores_as_often_as_the_others(tmp_path: Path) -> None:
+    """In how many stays a day has: a third is the training split, and a quarter of the others has no score."""
+    frame = stays(120).with_columns(split=pl.lit("test"))
+    stay = pl.int_range(pl.len()) // 3
+    frame = frame.with_columns(split=pl.when(stay % 3 == 1).then(pl.lit("train")).otherwise("split"))
+    lacking = frame.with_columns(pl.when((stay % 12).is_in([0, 5]).not_()).then("score"))["score"].to_numpy()
+    alerts = {"n_replicates": 100, "thresholds": {"ward": 0.6}, "capacity": {"per_day": 0.5}}
+    found = alerts_of(frame, InMemory(lacking, missing="report"), alerts, tmp_path / "run", split="split")
+    rate, daily = (found.filter(metric=metric)["value"][0] for metric in ("flag_rate", "alerts_per_day"))
+    assert daily == pytest.approx(rate * 0.75)
 
 
 def test_without_the_option_the_error_names_it(folder: Path, palpate: CommandLine) -> None:

@@ -170,6 +170,18 @@ def audit_name(name: str, folder: Path) -> str:
     return str(find_audit(name, folder).name) if name.startswith(OWN) else name
 
 
+def _given(path: tuple[str | int, ...], options: Mapping[str, Any]) -> tuple[str | int, ...]:
+    """The places of a path that are the user's own keys and positions; the others are names of types."""
+    kept: list[str | int] = []
+    inside: Any = options
+    for part in path:
+        own = isinstance(inside, Mapping) and part in inside
+        if own or isinstance(part, int):
+            kept.append(part)
+            inside = inside[part] if own else None
+    return tuple(kept)
+
+
 def make_audit(
     name: str,
     options: dict[str, Any],
@@ -198,7 +210,8 @@ def make_audit(
         audit = TypeAdapter(kind).validate_python(_read_files(name, kind, options, folder))
     except ValidationError as error:
         wrong = first_problem(error)
-        path = tuple(part for part in wrong.path if isinstance(part, int) or part in options)
+        of_name = error.errors()[0]["loc"][-1:] == ("[key]",)  # what is wrong is the name itself
+        path = _given(wrong.path[:-1] if of_name else wrong.path, options)
         which = f", option '{'.'.join(map(str, path))}'" if path else ""
         raise ConfigError(f"audit '{name}'{which}: {wrong.problem}", at=path) from None
     audit = _read_last(audit, folder)

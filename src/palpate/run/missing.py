@@ -165,11 +165,11 @@ def _planned_again(
     gone = np.any([np.isnan(each.p).any(axis=1) for each in predictions.scored.values()], axis=0)
     if (variants.parent[gone] >= len(cohort)).any():  # a text that the audit made up is nobody's
         return None
-    weight, of_stay = np.ones(len(cohort)), cohort.stay_weights
-    if cohort.weights is not None:
-        weight = cohort.weights.copy()
+    weight, of_stay = np.ones(len(cohort)), np.ones(len(cohort))
+    if cohort.weights is not None and cohort.stay_weights is not None:
+        weight, of_stay = cohort.weights.copy(), cohort.stay_weights
     weight[variants.parent[gone]] = 0.0
-    columns = [pl.Series(WEIGHT, weight), *([] if of_stay is None else [pl.Series(STAY_WEIGHT, of_stay)])]
+    columns = [pl.Series(WEIGHT, weight), pl.Series(STAY_WEIGHT, of_stay)]
     some = replace(cohort, cases=cohort.cases.with_columns(columns))
     try:
         less = plan_for(some)

@@ -166,7 +166,7 @@ def _run(
         member.model.close()  # what a model holds is not needed any more, and the analysis may need its memory
     analysed = [_analyse(job, name, usable[name], progress) for name in plans]
     results = with_odd_models(with_answering(analysed, plans, predictions), odd_models(job.cohort, plans, predictions))
-    results = with_weights(results, job.audits, plans)
+    results = with_weights(results, job.audits, usable)
     for result in results:
         out.write_result(result)
     models = dict.fromkeys(member.ensemble or member.spec.name for member in members)

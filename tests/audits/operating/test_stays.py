@@ -210,3 +210,21 @@ def test_weights_count_as_copies_in_medians_and_means(drawn: list[tuple[int, int
     (mean,) = means_with_intervals(values[:, None], patient, rng=0, n_replicates=50, weight=weight / weight.mean())
     (copies,) = means_with_intervals(values[copied][:, None], copied, rng=0, n_replicates=50)
     np.testing.assert_allclose(mean[:3], copies[:3], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("combine", ["max", "first"])
+def test_stays_without_an_earlier_prediction_are_counted(combine: str) -> None:
+    """Where the first prediction alone decides, they were left out without a word."""
+    cohort, p, frame = stays()
+    early = frame.with_columns(
+        event=pl.when(pl.col("event").is_not_null() & pl.col("stay_id").str.ends_with("7"))
+        .then(pl.lit("2024-02-01T00:00:00"))
+        .otherwise("event")
+    )
+    n_gone = early.filter(event="2024-02-01T00:00:00")["stay_id"].n_unique()
+    assert n_gone > 1
+    cohort = Cohort.from_frame(early.drop("risk"), labels=["ill"], attributes=["event"])
+    result = run(Operating(combine=combine, event_time="event", **QUICK), cohort, {"m": p})
+    told = " ".join(f.sentence for f in result.findings)
+    assert f"{n_gone} stays have no earlier prediction and are left out" in told
+    assert find(result, "flag_rate", "own")["n"] == 200 - n_gone

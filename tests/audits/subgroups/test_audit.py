@@ -280,5 +280,9 @@ def test_groups_that_differ_in_their_spelling_only_are_named() -> None:
     )
     told = [f.sentence for f in run(Subgroups(by=("gender",), n_replicates=100), mixed, {"m": p}).findings]
     assert sum("differ in capital letters or blanks only" in each for each in told) == 1
+    crossed = Subgroups(by=(("gender", "race"), "gender"), n_replicates=100)
+    told = [f.sentence for f in run(crossed, mixed, {"m": p}).findings if "capital letters" in f.sentence]
+    assert len(told) == 1, "not once more for each intersection"
+    assert ", race=" not in told[0]
     plain = [f.sentence for f in run(Subgroups(by=("gender",), n_replicates=100), cohort, {"m": p}).findings]
     assert not any("capital letters" in each for each in plain)

@@ -131,6 +131,11 @@ class Operating:
         check_days(self._rules, plan.memory.per_day, plan.memory.least_weight)
         return plan
 
+    def decisions(self, plan: Plan[AlertPlan]) -> tuple[str, Ints]:
+        """What is decided, and the first counted case of each: a stay is one decision."""
+        rows = plan.memory.audited
+        return plan.memory.unit, plan.variants.parent[rows.order[rows.start]]
+
     def analyse(self, plan: Plan[AlertPlan], predictions: Predictions, rng: np.random.Generator) -> AuditResult:
         """Every point of every model and label, and models against each other."""
         return self.analyse_apart(plan, [LabelPart(plan, predictions)], rng)

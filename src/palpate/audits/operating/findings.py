@@ -237,6 +237,12 @@ def _left_out(analysis: AlertAnalysis) -> Iterator[Finding]:
             + ".",
             kind="caveat",
         )
+    if planned.n_undecided:
+        yield Finding(
+            sentence=f"{counted(planned.n_undecided, 'stay is', 'stays are')} left out: the first prediction, which "
+            "alone decides, has no score or a sampling weight of 0.",
+            kind="caveat",
+        )
     if planned.n_mixed:
         yield Finding(
             sentence=f"The cases of {counted(planned.n_mixed, 'stay')} have different sampling weights: the largest of "

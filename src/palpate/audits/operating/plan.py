@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palpate.audits.kit.scope import audited_cohort, audited_labels, audited_rows, validation_rows
-from palpate.cases.cohort import Cohort
+from palpate.cases.cohort import STAY_WEIGHT, Cohort
 from palpate.cases.columns import ColumnCheck, times
 from palpate.cases.edits import Ints, Variants
 from palpate.errors import CohortError, ConfigError, closest
@@ -73,6 +73,8 @@ class AlertPlan(NamedTuple):
     """Predictions at or after the event, which do not count."""
     n_unpredicted: int
     """Stays with an event before which there is no prediction; they do not count."""
+    n_undecided: int
+    """Stays whose first prediction, which alone decides, has no score or no weight; they do not count."""
 
 
 def plan_alerts(
@@ -100,9 +102,15 @@ def plan_alerts(
     event = _events(cohort, whole, event_time, chosen)
     late = _late(cohort, whole, hours, event, cohort.y_true(whole, chosen)[:, 0].astype(bool))
     alone = n_distinct(cohort.patients[rows]) == len(rows)
+    per_day, n_late = _per_day(cohort, which, every), int(late[np.searchsorted(whole, rows)].sum())
+    n_stays, n_undecided = n_distinct(cohort.stays[rows]), 0
     if first_alone and hours is not None:
         first = _grouped(cohort, whole, ~late, hours, None)
-        counts = np.isin(cohort.stays, cohort.stays[np.intersect1d(whole[first.order[first.start]], every)])
+        predicted = whole[first.order[first.start]]
+        counts = np.isin(cohort.stays, cohort.stays[np.intersect1d(predicted, every)])
+        n_undecided = n_distinct(
+            cohort.stays[rows[~counts[rows] & np.isin(cohort.stays[rows], cohort.stays[predicted])]]
+        )
         rows, every = rows[counts[rows]], every[counts[every]]
     at = np.searchsorted(whole, every)
     hours, event = (None if each is None else each[at] for each in (hours, event))
@@ -118,11 +126,12 @@ def plan_alerts(
             validation=_grouped(cohort, every, ~held & ~late, hours, event),
             has_stays=cohort.has_stays,
             unit="stays" if cohort.has_stays else "patients" if alone else "cases",
-            per_day=_per_day(cohort, which),
+            per_day=per_day,
             least_weight=_least_weight(cohort, which),
             n_mixed=_n_mixed(cohort, rows),
-            n_late=int((late & held).sum()),
-            n_unpredicted=n_distinct(cohort.stays[rows]) - len(audited.start),
+            n_late=n_late,
+            n_unpredicted=n_stays - n_undecided - len(audited.start),
+            n_undecided=n_undecided,
         ),
     )
 
@@ -198,11 +207,12 @@ def _grouped(
     )
 
 
-def _per_day(cohort: Cohort, name: str) -> float | None:
+def _per_day(cohort: Cohort, name: str, asked: Ints) -> float | None:
     """Stays or cases on a day with any, over all splits of the cohort.
 
     With sampling weights, as many as they stand for: a stay has the largest weight of its cases, and one whose cases do
-    not count (their weight is 0) is nobody.
+    not count (their weight is 0) is nobody. Where scores are missing, stays that no model was asked about, such as
+    those of the training split, lack them as often as the others.
     """
     rows = cohort.rows(cohort=name)
     if "time" not in cohort.cases.columns:
@@ -212,10 +222,18 @@ def _per_day(cohort: Cohort, name: str) -> float | None:
     n_days = days.drop_nulls().n_unique()
     if not n_days:
         return None
-    if cohort.stay_weights is None:
+    stays = cohort.stay_weights
+    if stays is None:
         return n_distinct(cohort.stays[known]) / n_days
     _, first = np.unique(cohort.stays[known], return_index=True)
-    return float(cohort.stay_weights[known[first]].sum()) / n_days
+    each = known[first]
+    counted = stays[each]
+    if STAY_WEIGHT in cohort.cases.columns:
+        whole = cohort.cases[STAY_WEIGHT].gather(each).to_numpy()
+        of_models = np.isin(cohort.stays[each], cohort.stays[asked]) | (counted < whole)
+        scored = counted[of_models].sum() / whole[of_models].sum() if of_models.any() else 1.0
+        counted = np.where(of_models, counted, scored * counted)
+    return float(counted.sum()) / n_days
 
 
 def _n_mixed(cohort: Cohort, rows: Ints) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from palpate.audits.kit.wording import counted, interval, listed, number, percent, quoted, settled_by
 from palpate.audits.subgroups.answers import SubgroupAnalysis
 from palpate.audits.subgroups.estimates import MODEL_GAP
-from palpate.audits.subgroups.plan import Partition
+from palpate.audits.subgroups.plan import BY, Partition
 from palpate.results import Estimate, Finding
 from palpate.results.verdicts import VERDICTS, Answer
 
@@ -121,8 +121,8 @@ def _gaps(analysis: SubgroupAnalysis) -> Iterator[Finding]:
                 of = "" if len(analysis.labels) == 1 else f" for '{label}'"
                 yield Finding(
                     sentence=f"By {partition.name}, the AUROC of {model}{of} differs by up to {number(gap.value)} "
-                    f"({interval(gap)}, chance allowed for): {number(lowest.value)} in {lowest.group}, "
-                    f"{number(highest.value)} in {highest.group}.",
+                    f"once chance is allowed for ({interval(gap)}); as measured, it is {number(lowest.value)} in "
+                    f"{lowest.group} and {number(highest.value)} in {highest.group}.",
                     question="worse",
                 )
 
@@ -175,13 +175,17 @@ def _missing(analysis: SubgroupAnalysis) -> Iterator[Finding]:
 
 
 def _spellings(analysis: SubgroupAnalysis) -> Iterator[Finding]:
-    """Groups of one attribute that differ in case or blanks only."""
-    for partition in analysis.partitions:
+    """Groups of one attribute that differ in case or blanks only; told once, not for each intersection too."""
+    told: set[str] = set()
+    for partition in sorted(analysis.partitions, key=lambda each: each.name.count(BY)):
+        if told & set(partition.name.split(BY)):
+            continue
         alike: dict[str, list[str]] = {}
         for group in partition.groups:
             alike.setdefault("".join(group.casefold().split()), []).append(group)
         for names in alike.values():
             if len(names) > 1:
+                told.add(partition.name)
                 yield Finding(
                     sentence=f"{quoted(names)} differ in capital letters or blanks only, and are audited as "
                     f"{len(names)} groups: write them alike if they are one.",

@@ -24,6 +24,9 @@ from palpate.results.plan import PatientDivision
 AUDIT = "subgroups"
 By = str | tuple[str, ...]
 
+BY = " × "
+"""Between the attributes of an intersection."""
+
 
 class Partition(NamedTuple):
     """One way to divide the cases."""
@@ -80,7 +83,7 @@ def _partition(columns: Sequence[Levels], names: Sequence[str], most: int) -> Pa
         return Partition(names[0], groups, columns[0].code)
     codes = np.stack([column.code for column in columns])
     found, code = np.unique(codes, axis=1, return_inverse=True)
-    title = " × ".join(names)
+    title = BY.join(names)
     if found.shape[1] > most:
         raise ConfigError(
             f"audit '{AUDIT}': {title} makes {found.shape[1]:,} groups, more than {most}",
