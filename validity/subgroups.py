@@ -290,6 +290,8 @@ def _audit_cells(n_samples: int, seed: int) -> Iterator[Cell]:
         for answer in result.answers:
             told = answer.verdict in ("concern", "caution")
             alarms.setdefault(f'"concern" or "caution", {answer.question}', []).append(told)
+        heard = any(answer.verdict in ("concern", "caution") for answer in result.answers)
+        alarms.setdefault('"concern" or "caution", any of these questions', []).append(heard)
         gap = result.estimates.filter(metric="auroc_gap").row(0, named=True)
         alarms.setdefault("largest gap of AUROC above 0", []).append(gap["low"] > 0)
     for what, found in alarms.items():

@@ -121,7 +121,7 @@ def test_predictions_after_the_event_do_not_count() -> None:
     )
     cohort = Cohort.from_frame(at_start.drop("risk"), labels=["ill"], attributes=["event"])
     result = run(Operating(thresholds={"t": T}, event_time="event", **QUICK), cohort, {"m": p})
-    assert any("no earlier prediction and are left out" in finding.sentence for finding in result.findings)
+    assert any("no earlier prediction that counts and are left out" in finding.sentence for finding in result.findings)
     assert find(result, "sensitivity", "t")["value"] is None
 
 
@@ -226,5 +226,5 @@ def test_stays_without_an_earlier_prediction_are_counted(combine: str) -> None:
     cohort = Cohort.from_frame(early.drop("risk"), labels=["ill"], attributes=["event"])
     result = run(Operating(combine=combine, event_time="event", **QUICK), cohort, {"m": p})
     told = " ".join(f.sentence for f in result.findings)
-    assert f"{n_gone} stays have no earlier prediction and are left out" in told
+    assert f"{n_gone} stays have no earlier prediction that counts and are left out" in told
     assert find(result, "flag_rate", "own")["n"] == 200 - n_gone

@@ -230,8 +230,8 @@ def _left_out(analysis: AlertAnalysis) -> Iterator[Finding]:
             sentence=f"{counted(planned.n_late, 'prediction')} at or after the event "
             f"{'does' if planned.n_late == 1 else 'do'} not count"
             + (
-                f"; {gone} no earlier prediction and {'is' if planned.n_unpredicted == 1 else 'are'} left out, all "
-                "with an event: counted as missed, they would lower the sensitivity"
+                f"; {gone} no earlier prediction that counts and {'is' if planned.n_unpredicted == 1 else 'are'} left "
+                "out, all with an event: counted as missed, they would lower the sensitivity"
             )
             * bool(gone)
             + ".",
