@@ -253,6 +253,7 @@ def test_a_threshold_that_flags_nobody_has_reasons() -> None:
         ({"thresholds": {"vendor": 1.3}}, "option 'thresholds': 'vendor' is 1.3, and a threshold lies between 0 and 1"),
         ({"thresholds": {"vendor": -0.1}}, "'vendor' is -0.1"),
         ({"thresholds": {"own": 0.3}}, "two operating points are named 'own'"),
+        ({"capacity": {"per_day": (3, 3)}}, "option 'capacity': two operating points are named '3 a day'; give each"),
         ({"thresholds": {"a=b": 0.3}}, "'a=b' cannot be the name of a threshold"),
         ({"capacity": {"flag": 5}}, "`flag` is 5, and a share lies between 0 and 1; write 0.05 for 5%"),
         ({"capacity": {"per_day": 0}}, "`per_day` is 0, and must be above 0"),

@@ -158,7 +158,10 @@ def test_an_attribute_with_one_group_has_no_comparison() -> None:
     cohort = Cohort.from_frame(frame, labels=["ill"], attributes=["site"])
     result = run(Subgroups(**QUICK), cohort, {"m": p})
     assert find(result, "auroc_gap", "site")["reason"] == "fewer than two groups with enough patients"
-    assert {answer.verdict for answer in result.answers if answer.question != "risks"} == {"unsettled"}
+    compared = [answer for answer in result.answers if answer.question != "risks"]
+    assert {(each.verdict, each.reason) for each in compared} == {
+        ("unsettled", "there is no second group with enough patients to compare with")
+    }
 
 
 @pytest.mark.parametrize(

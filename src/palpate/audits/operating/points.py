@@ -58,7 +58,9 @@ class PointRules:
         names = self.names
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
-            raise _error("thresholds", f"two operating points are named '{twice}'", "rename one of them")
+            named = twice == OWN or twice in self.thresholds
+            option, hint = ("thresholds", "rename one of them") if named else ("capacity", "give each number once")
+            raise _error(option, f"two operating points are named '{twice}'", hint)
 
     @property
     def names(self) -> list[str]:

@@ -21,6 +21,7 @@ from palpate.results.verdicts import Answer, Effect
 
 LARGE = "calibration_in_the_large"
 NO_GROUP = "no group has enough patients to compare"
+NO_OTHER = "there is no second group with enough patients to compare with"
 
 
 def questions_of(margins: Mapping[str, float]) -> list[Question]:
@@ -107,7 +108,10 @@ class SubgroupAnalysis:
                 odd = self.odd.get((model, row.label))
                 effect = effect if odd is None else effect.not_judged(odd)
                 found.append(effect._replace(label=self.named(contrast.group, row.label), where=contrast.group))
-        return [*found, *self.open_effects(question, model)] or [_nothing(question)]
+        levels = [self.estimates.find(question.metric, model, label=self.labels[0], group=each) for each in self.groups]
+        alone = any(each is not None and each.value is not None for each in levels)
+        why = NO_OTHER if alone else NO_GROUP
+        return [*found, *self.open_effects(question, model)] or [_nothing(question)._replace(reason=why)]
 
     def open_effects(self, question: Question, model: str) -> list[Effect]:
         """The labels about which nothing can be told, because the model has no score."""
