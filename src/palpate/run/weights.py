@@ -107,7 +107,8 @@ def _of_plan(audit: Audit, plan: Plan[Any], rows: Ints) -> list[_Size]:
 def _scored(used: Usable) -> tuple[Ints | None, str]:
     """The cases that every model scored, where an audit itself leaves out the others; of the label with the fewest."""
     plan, predictions = used.plan, used.predictions
-    if not any(np.isnan(each.p).any() for each in predictions.scored.values()):
+    as_they_are = not plan.requests.only and not plan.variants.n_edits.any()
+    if not as_they_are or not any(np.isnan(each.p).any() for each in predictions.scored.values()):
         return None, ""
     parent = plan.variants.parent
     audited = np.flatnonzero(np.isin(parent, _rows(plan)))
