@@ -20,6 +20,7 @@ from palpate.report.cards.audited import Run
 from palpate.report.cards.entries import Statement
 from palpate.report.cards.measured import measure
 from palpate.report.cards.small import SmallCounts
+from palpate.results import Chart
 from palpate.run.directory import RunDirectory
 
 KINDS = ("chai", "hti-1", "tripod-ai", "markdown")
@@ -153,3 +154,18 @@ def test_no_withheld_count_follows_from_the_others(sizes: list[int]) -> None:
 def test_a_card_is_still_data(run: Path, tmp_path: Path) -> None:
     card = json.loads(write_model_card(run, "hti-1", tmp_path / "h.json").file.read_text())
     assert "Small counts are withheld as in Table 1." in card["legend"]
+
+
+def test_the_charts_of_a_committee_give_no_withheld_group_away(run: Path) -> None:
+    """Table 1 withholds gender=f beside the 3 patients of gender=x; the forest's `n` would tell it."""
+    directory = RunDirectory(run)
+    manifest, table1 = directory.read_manifest(), directory.read_table("data", "table1")
+    subgroups = next(each for each in directory.read_results() if each.audit == "subgroups")
+    chart = next(each for each in subgroups.blocks if isinstance(each, Chart) and each.title == "AUROC in each group")
+    shown, before = (
+        {row["group"]: row["n"] for row in each.data if row["label"] == "died"}
+        for each in (SmallCounts(manifest, table1).chart(chart), chart)
+    )
+    assert before["gender=f"] > 100
+    assert shown == {**before, "gender=f": None}
+    assert SmallCounts({"audits": {"data": {"smallest_cell": 1}}}).chart(chart) is chart

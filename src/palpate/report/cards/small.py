@@ -1,4 +1,4 @@
-"""Small counts: a card tells no count that Table 1 withholds, because both leave the hospital.
+"""Small counts: cards and what a committee gets tell no count that Table 1 withholds, since all leave the hospital.
 
 A count of fewer patients than `smallest_cell` of the audit `data` is not told, nor the one other count from which it
 would follow; 1 tells all. The results have cases, not patients, in most rows: there the limit is one of cases, unless
@@ -8,12 +8,13 @@ Table 1 says more.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import polars as pl
 
 from palpate.report.cards.entries import Statement
+from palpate.results import Chart
 
 SMALLEST = 5
 """Where a run has no audit `data` to state it, its default."""
@@ -33,8 +34,10 @@ class SmallCounts:
 
     def __init__(self, manifest: Mapping[str, Any], table1: pl.DataFrame | None = None) -> None:
         self.smallest = int(manifest.get("audits", {}).get("data", {}).get("smallest_cell", SMALLEST))
-        hidden = [] if table1 is None else table1.filter(reason=_WITHHELD).select("characteristic", "value").rows()
-        self._hidden = {f"{name}={value}" for name, value in hidden}
+        lines = [] if table1 is None else table1.select("characteristic", "value", "reason").rows()
+        self._hidden = {f"{name}={value}" for name, value, reason in lines if reason == _WITHHELD}
+        self._divided = {name for name, _, reason in lines if reason in (None, _WITHHELD)}
+        """What Table 1 tells by its values: it has withheld the second count already."""
 
     def few(self, n: int) -> bool:
         """Whether a count is too small to be told; none is not."""
@@ -72,11 +75,29 @@ class SmallCounts:
             return given
         hidden = [self._own(each.number) for each in given]
         for key in COUNTS:
-            _hide_second(key, given, hidden)
+            _hide_second(key, given, hidden, self._divided if key == "n" else ())
         return tuple(
             each._replace(text=self.sentence(each.text), number=_without(each.number, gone))
             for each, gone in zip(given, hidden, strict=True)
         )
+
+    def chart(self, chart: Chart) -> Chart:
+        """A chart of groups without the counts that Table 1 withholds, or that are too small themselves."""
+        rows = [
+            Statement("", "", {"name": row.get(chart.series or ""), "label": row.get(chart.facet or ""),
+                               "group": row.get(chart.y.field), **{key: row.get(key) for key in COUNTS}})
+            for row in chart.data
+        ]  # fmt: skip
+        told = [each.number or {} for each in self.told(rows)]
+        if not any(_WITHHELD in number for number in told):
+            return chart
+        known = {number["n"] for number in told} - {None}
+        kept = {None} if len(known) < 2 else known  # one number alone would be taken for that of all
+        data = tuple(
+            {**row, "n": number["n"] if number["n"] in kept else None, "n_positive": number["n_positive"]}
+            for row, number in zip(chart.data, told, strict=True)
+        )
+        return chart.model_copy(update={"data": data})
 
     def _own(self, number: Mapping[str, Any] | None) -> set[str]:
         """The counts of one row that are too small, or of a group that Table 1 withholds."""
@@ -89,13 +110,13 @@ class SmallCounts:
         return {"n_positive"} if small else set()
 
 
-def _hide_second(key: str, statements: Iterable[Statement], hidden: list[set[str]]) -> None:
+def _hide_second(key: str, statements: Iterable[Statement], hidden: list[set[str]], done: Collection[str]) -> None:
     """Where one group of an attribute is withheld alone, the smallest other one, too: it would follow from the rest."""
     divisions: dict[tuple[Any, ...], list[tuple[int, int]]] = {}
     for row, each in enumerate(statements):
         number = each.number or {}
         attribute, divided, _ = str(number.get("group", "")).partition("=")
-        if divided and number.get(key):
+        if divided and attribute not in done and number.get(key):
             name = (number.get("name"), number.get("label"), attribute)
             divisions.setdefault(name, []).append((int(number[key]), row))
     for groups in divisions.values():
