@@ -92,7 +92,8 @@ class SmallCounts:
         if not any(_WITHHELD in number for number in told):
             return chart
         known = {number["n"] for number in told} - {None}
-        kept = {None} if len(known) < 2 else known  # one number alone would be taken for that of all
+        hides = any("n" in number.get(_WITHHELD, ()) for number in told)
+        kept = {None} if hides and len(known) < 2 else known  # one number alone would be taken for that of all
         data = tuple(
             {**row, "n": number["n"] if number["n"] in kept else None, "n_positive": number["n_positive"]}
             for row, number in zip(chart.data, told, strict=True)
