@@ -1,6 +1,9 @@
 """Cohorts from OMOP, MEDS and FHIR: wall and processor time, peak memory of a fresh process, and whether it is linear.
 
-python benchmarks/standards.py [omop meds fhir] [--rows 200000]
+python benchmarks/standards.py [omop meds fhir] [postgresql] [dicom] [--rows 200000]
+
+By name only: `postgresql` reads the tables of `omop` from a server of its own, which it starts, and `dicom` scans a
+folder of films, at most 20,000.
 
 With --rows 2000000 (OMOP notes, MEDS events with text) and 100,000 DocumentReferences this is the claim of the docs: at
 most two minutes and 4 GB each. Notes have 600 characters; OMOP has four a visit. Ends with 1 beyond that, or if a
@@ -12,9 +15,15 @@ from __future__ import annotations
 import argparse
 import base64
 import json
+import os
+import shutil
+import socket
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -31,9 +40,10 @@ begun = time.perf_counter()
 from pathlib import Path
 from palpate.data.cohorts import find_kind, write_built_cohort
 
-found = find_kind(sys.argv[2])
-built = found.build(Path(sys.argv[1]), options=found.options(), name="c", progress=None)
-write_built_cohort(built, Path(sys.argv[1]).parent / "cohort.parquet")
+source, kind, out = sys.argv[1:]
+found = find_kind(kind)
+built = found.build(source if "://" in source else Path(source), options=found.options(), name="c", progress=None)
+write_built_cohort(built, Path(out))
 lines = Path("/proc/self/status").read_text().splitlines()
 peak = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 2**20
 print(len(built.cohort), time.perf_counter() - begun, time.process_time(), peak)
@@ -121,7 +131,86 @@ def write_fhir(folder: Path, n: int) -> None:
             file.write(json.dumps({**note, **rest}) + "\n")
 
 
-WRITERS = {"omop": write_omop, "meds": write_meds, "fhir": write_fhir}
+def write_dicom(folder: Path, n: int) -> None:
+    """Two films of 64 x 64 pixels a study, two studies a patient, a hundred films a folder."""
+    from pydicom.dataset import Dataset, FileMetaDataset
+    from pydicom.uid import ExplicitVRLittleEndian
+
+    film = Dataset()
+    film.file_meta = FileMetaDataset()
+    film.file_meta.TransferSyntaxUID = ExplicitVRLittleEndian
+    film.SOPClassUID = film.file_meta.MediaStorageSOPClassUID = "1.2.840.10008.5.1.4.1.1.1.1"
+    film.StudyDate, film.PatientAge, film.PatientSex, film.Modality = "20240501", "061Y", "F", "DX"
+    film.Manufacturer, film.StudyDescription, film.ViewPosition = "Acme", "CHEST PORTABLE", "AP"
+    film.Rows, film.Columns, film.SamplesPerPixel, film.PhotometricInterpretation = 64, 64, 1, "MONOCHROME1"
+    film.BitsAllocated, film.BitsStored, film.HighBit, film.PixelRepresentation = 16, 12, 11, 0
+    film.PixelData = bytes(64 * 64 * 2)
+    for k in range(n):
+        film.SOPInstanceUID = film.file_meta.MediaStorageSOPInstanceUID = f"1.2.3.{k}"
+        film.StudyInstanceUID, film.PatientID = f"1.2.4.{k // 2}", f"p{k // 4}"
+        (folder / str(k // 100)).mkdir(exist_ok=True)
+        film.save_as(folder / str(k // 100) / f"{k}.dcm", enforce_file_format=True)
+
+
+WRITERS = {"omop": write_omop, "meds": write_meds, "fhir": write_fhir, "dicom": write_dicom, "postgresql": write_omop}
+DEFAULT = ("omop", "meds", "fhir")
+MOST = {"fhir": 100_000, "dicom": 20_000}
+
+
+@contextmanager
+def server(folder: Path, tables: Path) -> Iterator[str]:
+    """The address of a PostgreSQL on this machine that holds the tables of a folder; it ends with the measurement."""
+    place = max(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
+    user = {"user": "postgres", "group": "postgres"} if os.geteuid() == 0 else {}  # it does not run as root
+    data = folder / "data"
+    data.mkdir()
+    for path in (folder, data):
+        path.chmod(0o700)
+        if user:
+            shutil.chown(path, **user)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    setup = [place / "initdb", "-D", data, "-U", "reader", "--auth=trust", "--no-sync"]
+    subprocess.run(setup, check=True, capture_output=True, cwd="/", **user)  # type: ignore[call-overload]
+    run = [place / "postgres", "-D", data, "-h", "127.0.0.1", "-p", port, "-k", folder, "-F"]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(run, cwd="/", **quiet, **user) as running:  # type: ignore[call-overload]
+        try:
+            ask: list[str | Path] = [
+                place / "psql",
+                "-h",
+                "127.0.0.1",
+                "-p",
+                port,
+                "-U",
+                "reader",
+                "-d",
+                "postgres",
+                "-q",
+            ]
+            fill(ask, tables)
+            yield f"postgresql://reader@127.0.0.1:{port}/postgres"
+        finally:
+            running.terminate()
+
+
+def fill(ask: list[str | Path], tables: Path) -> None:
+    """Copy Parquet tables into a server, as soon as it answers."""
+    for _ in range(300):
+        if subprocess.run([*ask, "-c", "SELECT 1"], capture_output=True, check=False).returncode == 0:
+            break
+        time.sleep(0.1)
+    kinds = {"Int64": "bigint", "Int32": "int", "Date": "date", "String": "text"}
+    for file in tables.glob("*.parquet"):
+        frame = pl.read_parquet(file)
+        columns = ", ".join(f"{name} {kinds.get(str(kind), 'timestamp')}" for name, kind in frame.schema.items())
+        copied = tables / f"{file.stem}.csv"
+        frame.write_csv(copied)
+        made = ["-c", f"CREATE TABLE {file.stem} ({columns})", "-c", f"\\copy {file.stem} FROM '{copied}' CSV HEADER"]
+        subprocess.run([*ask, "-v", "ON_ERROR_STOP=1", *made], check=True, capture_output=True)
+        copied.unlink()
+        file.unlink()
 
 
 def measure(kind: str, n: int) -> tuple[int, float, float, float]:
@@ -130,26 +219,37 @@ def measure(kind: str, n: int) -> tuple[int, float, float, float]:
         folder = Path(name) / "source"
         folder.mkdir()
         WRITERS[kind](folder, n)
-        ran = subprocess.run(
-            [sys.executable, "-c", BUILD, str(folder), kind], check=True, capture_output=True, text=True
-        )
-        cases, wall, seconds, peak = ran.stdout.split()
-        return int(cases), float(wall), float(seconds), float(peak)
+        if kind != "postgresql":
+            return built(str(folder), kind, Path(name) / "cohort.parquet")
+        with tempfile.TemporaryDirectory() as place, server(Path(place), folder) as address:
+            return built(address, "omop", Path(name) / "cohort.parquet")
+
+
+def built(source: str, kind: str, out: Path) -> tuple[int, float, float, float]:
+    """What a fresh process took for the cohort."""
+    run = [sys.executable, "-c", BUILD, source, kind, str(out)]
+    ran = subprocess.run(run, check=True, capture_output=True, text=True)
+    cases, wall, seconds, peak = ran.stdout.split()
+    return int(cases), float(wall), float(seconds), float(peak)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("kinds", nargs="*", default=list(WRITERS))
+    parser.add_argument("kinds", nargs="*", default=list(DEFAULT))
     parser.add_argument("--rows", type=int, default=200_000)
     given = parser.parse_args()
+    unknown = set(given.kinds) - set(WRITERS)
+    if unknown:
+        parser.error(f"there is no {', '.join(sorted(unknown))}; choose from {', '.join(WRITERS)}")
     bad = 0
     for kind in given.kinds:
-        n = min(given.rows, 100_000) if kind == "fhir" else given.rows
+        n = min(given.rows, MOST.get(kind, given.rows))
         _, _, quarter, _ = measure(kind, n // 4)
         cases, wall, seconds, peak = measure(kind, n)
         ratio = seconds / quarter
         took = f"{seconds:.1f} s of processor time ({wall:.1f} s by the clock), {peak:.2f} GiB"
-        print(f"{kind}: {n:,} notes, {cases:,} cases: {took}; {ratio:.1f} times a quarter of them", flush=True)
+        what = f"{n:,} {'films' if kind == 'dicom' else 'notes'}, {cases:,} cases"
+        print(f"{kind}: {what}: {took}; {ratio:.1f} times a quarter of them", flush=True)
         bad += seconds > MOST_SECONDS or peak > MOST_GB or ratio > STEEPEST
     return int(bad > 0)
 

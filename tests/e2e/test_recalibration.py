@@ -47,6 +47,14 @@ def test_the_card_has_formula_fit_numbers_and_limits(ward: Path, palpate: Comman
     assert "## Limits" in card
     for case in ("c900", "p450"):  # no case and no patient
         assert case not in card
+    # Counts below the limit of Table 1 are withheld, as in other cards.
+    manifest = ward / "run" / "manifest.json"
+    made = json.loads(manifest.read_text(encoding="utf-8"))
+    made["audits"]["data"] = {"smallest_cell": 700}
+    manifest.write_text(json.dumps(made), encoding="utf-8")
+    assert palpate("recalibration", ward / "run", "--out", ward / "few.md").code == 0
+    few = (ward / "few.md").read_text(encoding="utf-8")
+    assert re.search(r"fewer than 700 with the outcome; tested on [\d,]+ cases, fewer than 700 with it\.", few)
 
 
 def test_the_card_as_json_can_be_applied(ward: Path, palpate: CommandLine) -> None:

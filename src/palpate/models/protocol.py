@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,6 +109,15 @@ class Model(ABC):
 
     def close(self) -> None:  # noqa: B027  (optional to override)
         """Release threads and connections."""
+
+
+@runtime_checkable
+class ListsCases(Protocol):
+    """A model that knows which cases it has scores of before it is asked, such as a file."""
+
+    def lacks(self, case_ids: pl.Series, cohorts: pl.Series) -> NDArray[np.bool_] | None:
+        """Which cases have no score; None: that is not known."""
+        ...
 
 
 class Loader(Protocol):

@@ -11,10 +11,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from palpate.audits.kit.scope import validation_rows
 from palpate.cases.cohort import Cohort
 from palpate.errors import ConfigError, RunError, closest
 from palpate.models import Model
 from palpate.models.classes import unclear
+from palpate.models.protocol import ListsCases
 from palpate.results import Audit, ChecksCohort, ChecksModels, ModelFacts, ModelPredictions, Plan, Predictions
 from palpate.run.directory import RunDirectory
 
@@ -72,6 +74,8 @@ def check_fit(
 
     Returns the plans, without what an audit does not need of some models.
     """
+    for model, _ in models.values():
+        _excuse_validation(model, cohort, plans)
     fitted = _check_requests(audits, plans, models)
     repeated = cohort.cases["case_id"].n_unique() < cohort.cases.height
     for name, (model, _) in models.items():
@@ -91,6 +95,29 @@ def check_fit(
                 raise unclear(model.classes, what=f"model '{name}'")
             label_columns(name, model.labels, plan.labels)
     return fitted
+
+
+def _excuse_validation(model: Model, cohort: Cohort, plans: Mapping[str, Plan[Any]]) -> None:
+    """Let a file lack the validation split as a whole, if it lacks nothing else: most have held-out cases only.
+
+    Audits score that split for a threshold, and choose it elsewhere where its scores are missing.
+    """
+    if not isinstance(model, ListsCases) or model.may_miss or any(_alters(plan, cohort) for plan in plans.values()):
+        return
+    validation = np.concatenate([validation_rows(cohort, name) for name in cohort.names])
+    asked = np.unique(np.concatenate([plan.variants.parent for plan in plans.values()] or [validation]))
+    unneeded = np.isin(asked, validation)
+    if not unneeded.any() or unneeded.all():
+        return
+    cases = cohort.cases.select("case_id", "cohort")[asked]
+    lacking = model.lacks(cases["case_id"], cases["cohort"])
+    if lacking is not None and np.array_equal(lacking, unneeded):
+        model.may_miss = True
+        told = (
+            "its file has no predictions of the validation split; a threshold that it does not state is chosen on the "
+            "audited cases"
+        )
+        model.notices = (*model.notices, told)
 
 
 def _check_truth(name: str, model: Model, cohort: Cohort) -> None:

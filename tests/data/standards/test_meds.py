@@ -433,3 +433,35 @@ def test_only_the_audited_split_is_exported(
         assert bool(left_out) == ("left out" in made.out)
     wrong = palpate("export", "meds", "run", "--cohort", "c.parquet", "--out", "out.parquet", "--split", "held_out")
     assert (wrong.code, "the cohort has no case in split 'held_out'; choose one with --split: all, test" in wrong.err) == (2, True), wrong.err  # fmt: skip  # noqa: E501
+
+
+def test_the_export_of_one_split_is_read_by_a_cohort_with_more(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """meds-evaluation's files are of held-out cases; only the threshold would need the others."""
+    palpate = CommandLine(capsys, monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    folder = write(tmp_path / "meds", events(), splits={1: "held_out", 2: "tuning", 3: "tuning"})
+    assert palpate("cohort", "meds", "--source", folder, "--out", "c.parquet").code == 0
+    predictions(tmp_path / "p.parquet", build(folder))
+    said = "cohort: c.parquet\nmodels: {theirs: 'predictions:p.parquet'}\naudits: {performance: {n_replicates: 100}}\n"
+    Path("audit.yaml").write_text(said)
+    Path("again.yaml").write_text(said.replace("p.parquet'", "one.parquet'"))
+    assert palpate("audit", "audit.yaml", "--out", "run").code == 0
+    assert palpate("export", "meds", "run", "--cohort", "c.parquet", "--out", "one.parquet").code == 0
+    ran = palpate("audit", "again.yaml", "--out", "again")
+    assert ran.code == 0, ran.err
+    assert "theirs: its file has no predictions of the validation split" in ran.out + ran.err
+    assert "its threshold was chosen on the audited cases themselves" in ran.out
+    before, after = (
+        pl.read_parquet(f"{run}/results/performance.parquet").filter(pl.col("metric").is_in(["auroc", "brier"]))
+        for run in ("run", "again")
+    )
+    assert before.height == 2
+    assert after.equals(before)
+    # A file that lacks one of the audited cases, or some of the validation cases, is refused as before.
+    for k, gap in enumerate(([0], [2])):
+        whole = pl.read_parquet("p.parquet")
+        whole.with_row_index().filter(~pl.col("index").is_in(gap)).drop("index").write_parquet("one.parquet")
+        refused = palpate("audit", "again.yaml", "--out", f"no{k}")
+        assert (refused.code, "the file has no prediction for the case" in refused.err) == (3, True), refused.err

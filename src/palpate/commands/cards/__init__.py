@@ -98,4 +98,5 @@ def write_digest(run: Path, file: Path) -> None:
     if write is None:
         raise ConfigError("a digest is a .pdf or a .pptx file", file=file, hint="end the name in one of these")
     directory = RunDirectory(run)
-    write_atomically(file, write(digest(directory.read_manifest(), directory.read_results())))
+    table1 = directory.read_table("data", "table1")
+    write_atomically(file, write(digest(directory.read_manifest(), directory.read_results(), table1)))

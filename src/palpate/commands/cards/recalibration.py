@@ -16,6 +16,7 @@ import polars as pl
 from palpate import __version__
 from palpate.errors import ConfigError, RunError, closest
 from palpate.files import write_atomically
+from palpate.report.cards.small import SmallCounts
 from palpate.results import METRIC_NAMES
 from palpate.run.directory import RunDirectory
 
@@ -79,12 +80,14 @@ def read_card(run: Path, *, models: Sequence[str] = ()) -> dict[str, Any]:
         "patients_in_both": result.provenance["n_shared_patients"],
         "level": result.provenance["level"],
         "net_benefit_range": result.provenance["net_benefit"],
-        "recalibrations": [_entry(maps, result.estimates, model, label) for model, label in pairs],
+        "recalibrations": [
+            _entry(maps, result.estimates, model, label, SmallCounts(manifest)) for model, label in pairs
+        ],
         "limits": list(LIMITS),
     }
 
 
-def _entry(maps: pl.DataFrame, estimates: pl.DataFrame, model: str, label: str) -> dict[str, Any]:
+def _entry(maps: pl.DataFrame, estimates: pl.DataFrame, model: str, label: str, small: SmallCounts) -> dict[str, Any]:
     own = maps.filter((pl.col("model") == model) & (pl.col("label") == label))
     first = own.row(0, named=True)
     best = own.filter("chosen")
@@ -97,18 +100,19 @@ def _entry(maps: pl.DataFrame, estimates: pl.DataFrame, model: str, label: str) 
             "split": "validation",
             "cases": first["n"],
             "patients": first["n_patients"],
-            "events": first["n_positive"],
+            "events": small.positives(label, first["n_positive"], first["n"]) or first["n_positive"],
         },
-        "tested_on": _tested_on(numbers),
+        "tested_on": _tested_on(numbers, label, small),
         "as_it_is": _numbers(numbers, BEFORE),
         "methods": [_method(row, numbers) for row in own.iter_rows(named=True)],
     }
 
 
-def _tested_on(numbers: pl.DataFrame) -> dict[str, Any]:
-    """The test cases that have the label's score: labels may differ in them."""
+def _tested_on(numbers: pl.DataFrame, label: str, small: SmallCounts) -> dict[str, Any]:
+    """The test cases that have the label's score: labels may differ in them. Few events are said in words."""
     row = numbers.filter((pl.col("group") == BEFORE) & pl.col("reference").is_null()).row(0, named=True)
-    return {"cases": row["n"], "events": row["n_positive"]}
+    few = small.positives(label, row["n_positive"], row["n"])
+    return {"cases": row["n"], "events": few or row["n_positive"]}
 
 
 def _method(row: dict[str, Any], numbers: pl.DataFrame) -> dict[str, Any]:
@@ -153,11 +157,17 @@ def _markdown(card: dict[str, Any]) -> str:
     return "\n".join([*lines, "", "## Limits", "", *(f"- {limit}" for limit in limits), ""])
 
 
+def _counted(events: int | str) -> str:
+    """A number, or what is said instead of a small one."""
+    return events if isinstance(events, str) else f"{events:,}"
+
+
 def _entry_lines(entry: dict[str, Any], benefit: Sequence[float]) -> list[str]:
     fitted, tested = entry["fitted_on"], entry["tested_on"]
     lines = [
         f"Fitted on {fitted['cases']:,} cases of {fitted['patients']:,} patients (split {fitted['split']}), "
-        f"{fitted['events']:,} with the outcome; tested on {tested['cases']:,} cases, {tested['events']:,} with it. "
+        f"{_counted(fitted['events'])} with the outcome; tested on {tested['cases']:,} cases, "
+        f"{_counted(tested['events'])} with it. "
         f"Best on patients of the {fitted['split']} split that it was not fitted on: "
         f"**{entry['best_in_validation']}**.",
         "",

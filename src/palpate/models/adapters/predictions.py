@@ -9,7 +9,8 @@ A file in the schema of meds-evaluation (`subject_id`, `prediction_time`, `predi
 `case_id`: a cohort of MEDS has the subject and the time in its case ids.
 
 With `missing: report`, an empty cell, a mark such as NA and a case without a row are missing scores: NaN, which audits
-count. Without it they are errors.
+count. Without it they are errors, but for a file that has no row of any validation case and one of every other case:
+most files of predictions are of held-out cases only (`palpate.run.checks`).
 """
 
 from __future__ import annotations
@@ -123,6 +124,7 @@ class PredictionsModel(Model):
 
     reads: ClassVar[Literal["text", "case", "image"]] = "case"
     cached: ClassVar[bool] = False
+    asked_here: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -158,6 +160,13 @@ class PredictionsModel(Model):
             self._check_found(inputs, found)
             return self._values[found]
         return np.where(found[:, None] < 0, np.nan, self._values[found])
+
+    def lacks(self, case_ids: pl.Series, cohorts: pl.Series) -> NDArray[np.bool_] | None:
+        """The cases without a row; not known where rows are of texts, which a case may have, too."""
+        if len(self._inputs.hashes):
+            return None
+        missing: NDArray[np.bool_] = self._cases.find(case_ids, cohorts if self._by_cohort else None) < 0
+        return missing
 
     def close(self) -> None:
         """Let go of the table."""

@@ -9,6 +9,7 @@ import polars as pl
 
 from palpate.report.cards.entries import Statement
 from palpate.report.cards.facts import EVALUATION_KIND
+from palpate.report.cards.small import SmallCounts
 from palpate.results import ONE_COHORT, AuditResult
 
 _ONE = ONE_COHORT.partition("{others}")[0]
@@ -25,6 +26,7 @@ class Run:
         table1: pl.DataFrame | None = None,
     ) -> None:
         self.manifest, self.model, self.table1 = manifest, model, table1
+        self.small = SmallCounts(manifest, table1)
         self.results = {result.audit: result for result in results}
 
     def rows(self, audit: str, *, reference: str | None = None, **equal: str) -> pl.DataFrame:

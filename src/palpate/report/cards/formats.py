@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 from palpate.registry import optional
 from palpate.report.cards.entries import Item
 from palpate.report.cards.items import LEGEND, Card
+from palpate.report.cards.small import SmallCounts
 
 CHAI = "https://mc.chai.org/v0.2/schema.xsd"
 _MEASURED = ("results/", "manifest.json", "scorecard.json")
@@ -113,7 +114,7 @@ def _add_metrics(element: ElementTree.Element, item: Item, card: Card) -> None:
     cohorts = [
         f"{each['name']}: {each['n']:,} cases of {each['n_patients']:,} patients" for each in card.manifest["cohorts"]
     ]
-    _add(element, "TestingDataDescription", "; ".join(cohorts))
+    _add(element, "TestingDataDescription", SmallCounts(card.manifest).sentence("; ".join(cohorts)))
     _add(
         element,
         "ValidationProcessAndJustification",

@@ -19,7 +19,7 @@ TITLES = {
 }
 LEGEND = (
     "Every measured sentence cites its row of the run's results. What only people know comes from a facts file; what "
-    "is missing there says who must write it."
+    "is missing there says who must write it. Small counts are withheld as in Table 1."
 )
 
 

@@ -63,7 +63,7 @@ def measure(run: Run, facts: Mapping[str, Any]) -> dict[str, tuple[Statement, ..
         found[f"fairness_{kind}"] = of_kind(run, kinds, kind, _fairness)
         found[f"data_{kind}"] = of_kind(run, kinds, kind, _test_data)
         found[f"method_{kind}"] = of_kind(run, kinds, kind, lambda run, _: _method(run))
-    return found
+    return {key: run.small.told(statements) for key, statements in found.items()}
 
 
 def source_of(row: Mapping[str, Any]) -> str:
@@ -91,10 +91,7 @@ def _test_data(run: Run, only: Sequence[str] | None = None) -> tuple[Statement, 
     for cohort in run.cohorts:
         if only is not None and cohort["name"] not in only:
             continue
-        labels = [
-            f"{label['name']} {typeset.integer(label['n_positive'])} ({_share(label, cohort)})"
-            for label in (cohort.get("labels") or [])[:MOST_LABELS]
-        ]
+        labels = [_positives(run, label, cohort) for label in (cohort.get("labels") or [])[:MOST_LABELS]]
         more = f" and {cohort['n_labels'] - MOST_LABELS:,} more labels" if cohort["n_labels"] > MOST_LABELS else ""
         statements.append(
             Statement(
@@ -104,6 +101,12 @@ def _test_data(run: Run, only: Sequence[str] | None = None) -> tuple[Statement, 
             )
         )
     return tuple(statements)
+
+
+def _positives(run: Run, label: Mapping[str, Any], cohort: Mapping[str, Any]) -> str:
+    few = run.small.positives(label["name"], label["n_positive"], cohort["n"], several=len(run.cohorts) > 1)
+    told = few or f"{typeset.integer(label['n_positive'])} ({_share(label, cohort)})"
+    return f"{label['name']} {told}"
 
 
 def _share(label: Mapping[str, Any], cohort: Mapping[str, Any]) -> str:
@@ -227,8 +230,8 @@ def about_model(sentence: str, run: Run) -> bool:
 def _prevalence(run: Run) -> tuple[Statement, ...]:
     return tuple(
         Statement(
-            f"{label['name']} in cohort '{cohort['name']}': {_share(label, cohort)} positive; the cases were audited "
-            "as they are, without resampling of classes.",
+            f"Positive in cohort '{cohort['name']}': {_positives(run, label, cohort)}; the cases were audited as they "
+            "are, without resampling of classes.",
             f"manifest.json: cohorts, {cohort['name']}",
         )
         for cohort in run.cohorts

@@ -9,7 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
+import polars as pl
+
 from palpate.report.blocks import view_table
+from palpate.report.cards.small import SmallCounts
 from palpate.report.committee.panels import Picture, pictures_of, worst_first
 from palpate.report.headline import audited
 from palpate.report.scorecard import ScorecardView, view_scorecard
@@ -58,8 +61,9 @@ class Digest(NamedTuple):
     limits: tuple[str, ...]
 
 
-def digest(manifest: Mapping[str, Any], results: Sequence[AuditResult]) -> Digest:
-    """The run in short; what it did not measure is among the limits."""
+def digest(manifest: Mapping[str, Any], results: Sequence[AuditResult], table1: pl.DataFrame | None = None) -> Digest:
+    """The run in short; what it did not measure is among the limits. Small counts are withheld as in Table 1."""
+    small = SmallCounts(manifest, table1)
     by_name = {result.audit: result for result in results}
     made = f"Run {str(manifest.get('id'))[:8]}, {str(manifest.get('created'))[:10]}, palpate {manifest.get('palpate')}"
     cohorts = [
@@ -71,7 +75,7 @@ def digest(manifest: Mapping[str, Any], results: Sequence[AuditResult]) -> Diges
     worst = {audit: worst_first(result.answers) for audit, result in by_name.items()}
     pictures = [
         picture for audit, title in CHARTS if isinstance(chart := found.get((audit, title)), Chart)
-        for picture in pictures_of(chart, order, worst[audit])
+        for picture in pictures_of(small.chart(chart), order, worst[audit])
     ]  # fmt: skip
     first = found.get(TABLE_ONE)
     grid = _grid(first) if isinstance(first, Table) else None
@@ -82,7 +86,7 @@ def digest(manifest: Mapping[str, Any], results: Sequence[AuditResult]) -> Diges
         view_scorecard(results, manifest),
         grid,
         tuple(pictures),
-        _limits(by_name),
+        tuple(map(small.sentence, _limits(by_name))),
     )
 
 
