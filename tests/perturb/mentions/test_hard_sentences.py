@@ -11,7 +11,7 @@ of 60, 29 of 40 and (in the everyday words of notes) 37 of 40 and 39 of 40 were 
 `fifth_reader.tsv` is by a fifth author, who read the rules only after the first batch: 27 of 34 and, after mends, 24 of
 32 were right when they were first tried. `sixth_reader.tsv` is by a sixth author, who wrote the first 60 before reading
 the rules (55 right when first tried) and 40 in the words of notes after five mends (39 right). A new
- sentence that fails belongs into the second file, with its rule.
+sentence that fails belongs into the second file, with its rule.
 """
 
 from __future__ import annotations
