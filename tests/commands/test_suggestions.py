@@ -108,6 +108,22 @@ def test_the_command_shows_and_writes_words(suite: Suite, bert: Path, tmp_path: 
         CliRunner().invoke(app, [*given, "--device", "gpu"], catch_exceptions=False)
 
 
+def test_a_slot_of_a_table_needs_no_words_to_get_some(bert: Path, tmp_path: Path) -> None:
+    """Who asks for words has none yet: `{where}` is no slot that palpate fills."""
+    table, words = tmp_path / "theirs.csv", tmp_path / "words.txt"
+    table.write_text("capability,label,template\nplace,1,The patient has pain in the {where}.\n", encoding="utf-8")
+    given = ["suite", "suggest", str(table), "--slot", "where", "--model", str(bert), "-n", "4"]
+    ran = CliRunner().invoke(app, [*given, "--out", str(words)])
+    assert ran.exit_code == 0, ran.output
+    assert "___" not in ran.output
+    proposed = words.read_text(encoding="utf-8").splitlines()[1:]
+    assert len(proposed) == 4
+    with pytest.raises(ConfigError, match=r"unknown slot '\{where\}'"):
+        CliRunner().invoke(
+            app, ["suite", "suggest", str(table), "--slot", "wear", "--model", str(bert)], catch_exceptions=False
+        )
+
+
 def test_the_model_runs_in_16_bit(suite: Suite, bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from palpate.models import devices
 

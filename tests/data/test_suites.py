@@ -84,6 +84,13 @@ def test_bad_csv(tmp_path: Path, rows: str, message: str) -> None:
     assert "t.csv" in str(caught.value)
 
 
+def test_a_slot_that_was_given_in_other_capitals_is_named(tmp_path: Path) -> None:
+    file = write(tmp_path, "capability,label,template\nc,1,Kein {Symptom}.\n", "t.csv")
+    with pytest.raises(ConfigError, match=r"unknown slot '\{Symptom\}'; 'symptom' was given; .* --set Symptom=FILE"):
+        import_templates(file, lexicons={"symptom": ["Husten"]})
+    assert import_templates(file, lexicons={"Symptom": ["Husten"]}).suite.lexicons["Symptom"].values == ("Husten",)
+
+
 def test_a_suite_that_is_not_there(tmp_path: Path) -> None:
     for name in (str(tmp_path / "mine.yaml"), str(tmp_path / "mine.csv"), f"{tmp_path}.d"):
         with pytest.raises(ConfigError, match=r"suite not found; give a YAML, CSV or JSONL file, .*: ade, notes"):

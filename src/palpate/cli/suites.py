@@ -143,12 +143,13 @@ def suite_suggest(
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
     """Suggest words for a slot by a masked language model; read them before you use them."""
-    from palpate.commands.suggestions import suggest_values, write_suggestions
+    from palpate.commands.suggestions import open_for_suggestions, suggest_values, write_suggestions
+    from palpate.config import parse_settings
     from palpate.models.devices import DeviceOptions
     from palpate.models.options import parse_options
 
     options = parse_options(DeviceOptions, "suite suggest", {"device": device, "dtype": dtype})
-    suite = _open(name, positive, settings)
+    suite = open_for_suggestions(name, slot, positive=positive, slots=parse_settings(settings or ()))
     found = suggest_values(suite, slot, model, n=n, sentences=sentences, seed=seed, trust=trust, options=options)
     table = Table("word", "of the sentences", "mean rank", "example", box=None, pad_edge=False)
     for each in found:

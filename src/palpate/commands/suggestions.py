@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from palpate.commands.suites import open_suite
+from palpate.data.suites.templates import SLOTS
 from palpate.errors import ConfigError
 from palpate.files import write_atomically
 from palpate.models.devices import DeviceOptions
@@ -20,6 +23,10 @@ PER_SENTENCE = 10
 """How many words the model may propose for one sentence."""
 
 
+_BLANK = "___"
+"""Stands for the words of a slot that has none yet."""
+
+
 class Suggestion(NamedTuple):
     """A word for a slot: the share of the sentences for which it was proposed, its mean rank there, and one of them."""
 
@@ -27,6 +34,16 @@ class Suggestion(NamedTuple):
     share: float
     mean_rank: float
     example: str
+
+
+def open_for_suggestions(
+    name: str, slot: str, *, positive: str | None = None, slots: Mapping[str, object] | None = None
+) -> Suite:
+    """A suite whose slot may have no words yet: a table of templates is read before anybody has any for it."""
+    given = dict(slots or {})
+    if Path(name).suffix == ".csv" and slot not in given and slot.lower() not in SLOTS:
+        given[slot] = [_BLANK]
+    return open_suite(name, positive=positive, slots=given)
 
 
 def suggest_values(

@@ -92,6 +92,7 @@ def test_captions_and_findings_say_what_differs() -> None:
     assert len(captions) > 1
     for caption in captions:
         assert "'trans woman' is compared with 'female' and differs in the one word 'transgender' (" in caption
+        assert "the sentence 'She is transgender.' where the note has pronouns only" in caption
         assert "('they', with its verbs); the words for a spouse and the first name are as written." in caption
     assert any("a transgender" in finding.sentence for finding in result.findings)
     _, mention = run(replace(QUICK, transgender="mention"), KeywordModel({"transgender": 2.5}, bias=-1.0))

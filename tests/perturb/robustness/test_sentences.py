@@ -17,6 +17,8 @@ from .made_notes import NOTE, changed, reason
         ("brands", "losartan-hydrochlorothiazide", None),
         ("generics", "She takes Tylenol. Tylenol helps.", "She takes acetaminophen. Acetaminophen helps."),
         ("generics", "He is well versed in this.", None),
+        ("generics", "takes lasix 40mg po bid, Lipitor qhs", "takes furosemide 40mg po bid, atorvastatin qhs"),
+        ("generics", "lasix daily", "furosemide daily"),
         ("generics", "Tylenol with codeine", None),
         ("british", "Anemia with edema and GERD.", "Anaemia with oedema and GERD."),
         ("british", "angioedema, Mercy Medical Center, characteristic organisms", None),
@@ -85,6 +87,18 @@ def test_a_denial_is_added_where_findings_are_denied_and_contradicts_nothing() -
         assert new.replace(f" No {finding}.", "", 1) == NOTE
     family = "Mother died of a stroke. Father is well."
     assert reason("denial_added", family) == "no paragraph about the patient that ends with a full stop"
+
+
+def test_denials_of_careless_notes_are_found() -> None:
+    """Small letters, and "N/V" at the end of a sentence."""
+    note = "sob x3d, worse with exertion. denies fevers, chills. takes lasix. lungs: crackles at the bases."
+    assert changed("denial_removed", note) == note.replace("denies fevers, chills. ", "")
+    new = changed("denial_added", note)
+    assert new.startswith("sob x3d, worse with exertion. denies fevers, chills. No ")
+    assert new.endswith(". takes lasix. lungs: crackles at the bases.")
+    assert changed("denial_removed", "Drain 30 cc. No N/V. Plan: home.") == "Drain 30 cc. Plan: home."
+    wrapped = "The wound was clean and there was\nno redness. He can walk."
+    assert changed("denial_removed", wrapped) == wrapped
 
 
 def test_a_denial_is_removed_whole() -> None:

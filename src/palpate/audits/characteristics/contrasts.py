@@ -52,12 +52,19 @@ def _gender(arm: Arm) -> list[str]:
     ]
     for group, k in pairs:
         if group in _CALLED and arm.groups[k] in _PLAIN:
-            title = f"'({_CALLED[group].removeprefix('a ')})' after a title"
+            sentence = "She" if arm.groups[k] == "female" else "He"
+            title = (
+                f"'({_CALLED[group].removeprefix('a ')})' after a title, the sentence '{sentence} is transgender.' "
+                "where the note has pronouns only"
+            )
             said.append(
                 f"'{group}' is compared with '{arm.groups[k]}' and differs in the one word 'transgender' ({title})."
             )
         elif k == AS_IS:
-            said.append(f"'{group}' is compared with the note as written and differs in the one word 'transgender'.")
+            said.append(
+                f"'{group}' is compared with the note as written and differs in the one word 'transgender' "
+                "('(transgender woman)' or '(transgender man)' after a title)."
+            )
     reference = arm.groups[arm.reference]
     rest = [group for group, k in pairs if k != AS_IS and group not in _CALLED]
     said += [f"'{group}' differs from '{reference}' in {_GENDERED}." for group in rest if group != _NEUTRAL]

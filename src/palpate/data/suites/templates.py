@@ -249,10 +249,13 @@ def _fill_slots(rows: Sequence[SuiteRow], file: Path, given: Slots) -> dict[str,
             if slot.name in lexicons:
                 continue
             if slot.name not in given and slot.name not in SLOTS:
+                near = next((name for name in given if name.lower() == slot.name.lower()), None)
                 hint = (
                     f"name its values in the same command, --set {slot.name}=FILE, or under `slots:` in audit.yaml; "
                     f"palpate has values for {', '.join(SLOTS)}"
                 )
+                if near is not None:
+                    hint = f"'{near}' was given; write it with the capitals of the template, --set {slot.name}=FILE"
                 problem = f"unknown slot '{{{slot.name}}}'"
                 raise ConfigError(problem, file=file, row=number, column="template", hint=hint)
             known = Lexicon(slot.name, ())

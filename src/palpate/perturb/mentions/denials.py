@@ -89,6 +89,8 @@ _WITHOUT = ("without", "w/o")
 """They deny one thing, not what a verb says next: "CT without contrast showed an effusion"."""
 _SAID_NEXT = re.compile(r",\s+(?:this|it|that|these|there)\s+(?:may|might|could|would)\b")
 """ "Without old films, this may be pneumonia"."""
+_HEDGED = re.compile(r" (?:but |and |or )?(?:probably|possibly|likely|perhaps|maybe|mildly|slightly|borderline)\b")
+""" "Heart size at the upper limit, probably enlarged"."""
 _TOPIC = re.compile(
     r"\b(?:with (?:regards?|respect) to|regarding|as for|as regards|in terms of)\s+(?:[\w-]+\s+){0,3}\Z"
 )
@@ -269,7 +271,9 @@ class ReadSentence:
         """Whether a place is called abnormal, between the commas or ends of the clause around it."""
         low = max((stop for _, stop in self._ends if stop <= start), default=0)
         high = min((first for first, _ in self._ends if first >= end), default=len(self.text))
-        said = f"{self.text[low:start].rpartition(',')[2]} {self.text[end:high].partition(',')[0]}"
+        own, _, more = self.text[end:high].partition(",")
+        own = f"{own} {more.partition(',')[0]}" if _HEDGED.match(more) else own
+        said = f"{self.text[low:start].rpartition(',')[2]} {own}"
         return _patterns().abnormal.search(_patterns().not_abnormal.sub(" ", said)) is not None
 
 
@@ -349,7 +353,11 @@ def _given_up(data: Any) -> re.Pattern[str]:
         r"[^.;]{0,60}\b(?:listed|entered|charted|coded|documented|recorded|copied|carried forward)\b[^.;]{0,20}"
         r"\b(?:in error|by mistake|erroneously|mistakenly|from another)"
     )
-    return re.compile(rf"(?:{seemed}|{dropped}|{not_found}|{failed}|{not_begun}|{mistaken})(?![\w-])")
+    taken_back = (
+        r"[^.;,]{0,30},? (?:which|that) (?:was|were|is|turned out)(?: (?:later|then|subsequently|now))?"
+        rf"(?: (?:felt|thought|found|shown|believed))? (?:{_either(data['given_up'])}|not (?:to be|to have been) \w+)"
+    )
+    return re.compile(rf"(?:{seemed}|{dropped}|{not_found}|{failed}|{not_begun}|{mistaken}|{taken_back})(?![\w-])")
 
 
 def _after(data: Any) -> re.Pattern[str]:

@@ -7,6 +7,7 @@ that says less; that must not lower a risk.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import cache
 
 from palpate.cases.edits import Edit
@@ -35,10 +36,12 @@ def _speaks_of(note: WrittenNote, starts: tuple[tuple[str, re.Pattern[str]], ...
 
 
 def denial_added(note: WrittenNote, rng: Rng) -> list[Edit] | str:
-    """ "No rash." at the end of a paragraph, where the note says nothing of a rash."""
+    """ "No rash." after the last denial of a paragraph, or at its end, where the note says nothing of a rash."""
     place = _place(note)
     if place is None:
         return "no paragraph about the patient that ends with a full stop"
+    line = note.text.rfind("\n", 0, place) + 1
+    place = max((end for start, end in _denials(note) if line <= start and end <= place), default=place)
     findings = _findings()
     for k in rng.permutation(len(findings)).tolist():
         finding, mentioned = findings[k]
@@ -82,10 +85,14 @@ def irrelevant_added(note: WrittenNote, rng: Rng) -> list[Edit] | str:
     return [Edit(len(text), len(text), f"{joint}{sentence}")]
 
 
-_SENTENCE = re.compile(r"(?:(?<=[.!?;] )|(?<=[.!?]  )|(?<=\n)|\A)[ \t]*([A-Z][^.!?;\n]{4,160})\.(?=[ ]|\n|\Z)")
+_SENTENCE = re.compile(
+    r"(?:(?:(?<=[.!?;] )|(?<=[.!?]  )|(?<=\n)|\A)[ \t]*(?=[A-Z])|(?<=[a-z]{3}[.!?] )(?=[a-z]))"
+    r"([A-Za-z][^.!?;\n]{4,160})\.(?=[ ]|\n|\Z)"
+)
+"""A sentence may open with a small letter after one that ends with a whole word: "crackles at the bases. no edema."."""
 
 
-_ABBREVIATED = re.compile(r"\b(?:Dr|Drs|Mr|Mrs|Ms|St|vs|approx|etc|[A-Z])\Z")
+_ABBREVIATED = re.compile(r"\b(?:Dr|Drs|Mr|Mrs|Ms|St|vs|approx|etc|(?<!/)[A-Z])\Z")
 _GOES_ON = re.compile(
     r"\s*(?:However|But|Also|This|These|That|Those|Otherwise|Though|Although|Still|Nor|Neither|It|They)\b"
 )
@@ -100,21 +107,26 @@ def _denial() -> tuple[re.Pattern[str], re.Pattern[str]]:
     return re.compile(rf"(?:{cues})\b", re.IGNORECASE), re.compile(rf"\b(?:{more})\b", re.IGNORECASE)
 
 
-def denial_removed(note: WrittenNote, rng: Rng) -> list[Edit] | str:
-    """One sentence that denies findings, and says nothing else, taken away."""
+def _denials(note: WrittenNote) -> Iterator[tuple[int, int]]:
+    """The sentences that deny findings of the patient, and say nothing else."""
     cue, more = _denial()
-    found = []
     for match in _SENTENCE.finditer(note.text):
-        start, end = match.start(1), match.end()
         sentence = match.group(1)
         if not cue.match(sentence) or more.search(sentence) or any(c.isdigit() for c in sentence):
             continue
-        if _ABBREVIATED.search(sentence) or _GOES_ON.match(note.text, end):
+        if _ABBREVIATED.search(sentence) or _GOES_ON.match(note.text, match.end()):
             continue
+        before = note.text[note.text.rfind("\n", 0, match.start(1)) + 1 : match.start(1)]
+        if not _somebody_else().search(f"{before} {sentence}"):
+            yield match.start(1), match.end()
+
+
+def denial_removed(note: WrittenNote, rng: Rng) -> list[Edit] | str:
+    """One sentence that denies findings, and says nothing else, taken away."""
+    found = []
+    for start, end in _denials(note):
         before = note.text[note.text.rfind("\n", 0, start) + 1 : start].strip()
         after = note.text[end : _line_end(note.text, end)].strip()
-        if _somebody_else().search(f"{before} {sentence}"):
-            continue
         # Nothing may be left behind that only makes sense with it: a heading, a bullet, a list.
         if (before and before[-1] in ".!?") or (not before and after and start > 0):
             found.append((start, end))

@@ -182,13 +182,13 @@ def _medicine(note: WrittenNote, start: int, end: int, swap: TermSwap) -> str | 
     if swap.into.lower() in note.known or _another_medicine().match(note.text, end):
         return None
     written = note.text[start:end]
-    if swap.form[0].isupper() and not written[0].isupper():
+    if written in lexicon("drugs")["words"]:
         return None  # "well versed"
     if written.isupper():
         return swap.into.upper()
     if swap.into[0].isupper():
         return swap.into
-    return like(swap.into, "X") if note.opens(start) else swap.into
+    return like(swap.into, "X") if note.opens(start) and written[0].isupper() else swap.into
 
 
 # --- spellings ------------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from palpate.perturb.characteristics.doubts.kin import (
     left_child,
     left_role,
     left_speaker,
+    speaks_for_patient,
 )
 from palpate.perturb.characteristics.doubts.names import left_names
 from palpate.perturb.characteristics.doubts.places import AlteredTo
@@ -119,9 +120,6 @@ _SOMEBODY_ELSE = re.compile(
 """ "He was followed by A but has not seen him": no subject between, so him is not the subject."""
 _CARES = re.compile(r"\s+(?:for|of)\s+(?:him|her)\b", re.IGNORECASE)
 """ "Lives with husband, carer for him": the carer is the patient."""
-_AS_TOLD = re.compile(
-    r"\b(?:according\s+to|per|as\s+per)\s+(?:(?:his|her|the|pt['’]?s|patient['’]?s)\s+)?$", re.IGNORECASE
-)
 _TOLD_BY = re.compile(
     r"(?:-in-law)?\s+(?:also\s+)?(?:reports?|reported|states?|stated|says?|said|notes?|noted|noticed|found|saw|thinks?|feels|is\s+(?:worried|concerned)|"
     r"describes?|mentions?|confirms?|denies|brought|brings|(?:then\s+)?(?:drove|took|called|picked|accompan\w+))\b",
@@ -369,7 +367,7 @@ def _is_told_of(note: ScannedNote, one: Hit, hit: Hit, *, is_object: bool) -> bo
     with_kin = _WITH_BOTH.search(text, note.opening(hit.start), one.start) and text[one.end : hit.start].strip() == ","
     if with_kin and PLAINLY.match(text, hit.end):
         return True
-    if text[one.end : hit.start].strip() == "," and _AS_TOLD.search(text, max(0, one.start - 32), one.start):
+    if speaks_for_patient(text, one, hit):
         return True
     if hit.word in ("his", "he", "she", "hers") or not is_object:
         return False

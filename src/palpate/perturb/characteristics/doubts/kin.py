@@ -54,6 +54,27 @@ _OF_MANY = {
 }
 MANY = tuple(_OF_MANY)
 """The words to scan for."""
+_AS_TOLD = re.compile(
+    r"\b(?:according\s+to|per|as\s+per)\s+(?:(?:his|her|the|pt['’]?s|patient['’]?s)\s+)?$", re.IGNORECASE
+)
+_SINCE = re.compile(r"\s*,\s*|\s*,?\s*(?:since|after|before|following|until|during|prior\s+to)\s+", re.IGNORECASE)
+_GIVES_HISTORY = re.compile(
+    r"\b(?:confirm|corroborat|provid|gave|gives|suppli|verif|recount|relat)\w*\s+(?:(?:most|much|all|some|part)\s+of\s+)?$",
+    re.IGNORECASE,
+)
+_HISTORY = re.compile(
+    r"\s+(?:(?:past|medical|entire|recent|interval)\s+)*(?:history|story)\b(?!\s+of\b)", re.IGNORECASE
+)
+_TOLD_TO = re.compile(
+    r"\b(?:instructions?\s+(?:was|were)\s+given\s+to|told|asked|advised|instructed)\s+(?:(?:his|her|the|patient['’]?s)\s+)?$",
+    re.IGNORECASE,
+)
+_TO_GIVE = re.compile(
+    r"\s+to\s+(?:give|increase|decrease|maximize|reduce|titrate|hold|monitor|check|continue|wean)\s+", re.IGNORECASE
+)
+_DOSE = re.compile(
+    r"(?:\s+[\w-]+){0,3}\s+(?:doses?|dosing|dosage|feeds|feedings|temperature|weight|intake)\b", re.IGNORECASE
+)
 _PARENT_IS = re.compile(
     r"\b(?:stay[\s-]at[\s-]home|single|new|first[\s-]time|working|foster|adoptive|expectant|proud|busy|PTA|soccer|hockey|dance|dog|cat|"
     r"(?:is|was|as|became|become|becoming|being)\s+(?:an?|the)(?:\s+(?!his\b|her\b)[a-z-]+){0,2})\s+$",
@@ -126,3 +147,19 @@ def left_role(note: ScannedNote, base: str, edits: Sequence[Edit]) -> str | None
     nouns = (edit for edit in edits if text[edit.start : edit.end].lower() in NOUNS)
     trades = (_TRADE.search(text, max(0, edit.start - 14), edit.start) for edit in nouns)
     return next((f"'{match.group().strip()}' before the word" for match in trades if match), None)
+
+
+def speaks_for_patient(text: str, one: Hit, hit: Hit) -> bool:
+    """Whether a relative only tells of the patient, or is told what to give: the pronoun is not the relative's.
+
+    "According to mom, since her operation", "the son confirmed his history", "told mom to increase her dose".
+    """
+    between = text[one.end : hit.start]
+    if _AS_TOLD.search(text, max(0, one.start - 32), one.start) and _SINCE.fullmatch(between):
+        return True
+    if hit.word not in ("his", "her"):
+        return False
+    if _GIVES_HISTORY.search(between) and _HISTORY.match(text, hit.end):
+        return True
+    told = _TOLD_TO.search(text, max(0, one.start - 48), one.start)
+    return told is not None and _TO_GIVE.fullmatch(between) is not None and _DOSE.match(text, hit.end) is not None

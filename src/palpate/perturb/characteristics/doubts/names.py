@@ -47,6 +47,8 @@ _SOMEBODY = re.compile(
 )
 _PROVIDER_NEXT = re.compile(
     r"(?:\s+[A-Z][\w'’-]*){0,2}\s*,?\s*(?:(?:RN|NP|PA|MD|DO|LPN|CNA|MSW|PhD|PT|OT|Dr)\b|M\.\s?D\.|D\.\s?[OC]\.|Ph\.\s?D\.)|['’]s\b|-"
+    r"|(?:\s+[A-Z][\w'’-]*){1,2}\s+joined\b"
+    r"|(?:\s+[A-Z][\w'’-]*)?\s+(?:[Pp]rocedure|[Oo]peration|[Ss]ign|[Tt]est|[Mm]aneuver|[Ss]yndrome|[Dd]isease)\b"
 )
 _TITLE_BEFORE = re.compile(r"\b(?:Mr|Mrs|Ms|Miss)\.?[ \t]+(?:[A-Z][a-z]+[ \t]+)?$")
 _GIVEN = re.compile(r"\b(?P<first>[A-Z][a-z]+)[ \t]+(?:[A-Z]\.?[ \t]+)?$")

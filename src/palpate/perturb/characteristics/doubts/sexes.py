@@ -9,7 +9,7 @@ from typing import Any
 from palpate.files import read_resource
 from palpate.perturb.characteristics.doubts.kin import OWN_SEX
 from palpate.perturb.characteristics.doubts.places import AlteredTo
-from palpate.perturb.characteristics.gender.anatomy import OF_KIN, sex_of_words
+from palpate.perturb.characteristics.gender.anatomy import BORN_BY, OF_KIN, sex_of_words
 from palpate.perturb.characteristics.reading import Hit, ScannedNote
 from palpate.perturb.characteristics.reading.patient import DescribedPatient
 from palpate.perturb.characteristics.reading.people import OTHERS
@@ -27,6 +27,7 @@ _TO_SOMETHING = re.compile(
     r"(?:\s+(?:back|over))?\s+(?:to(?!\s+(?:an?\s+)?(?:fe)?male\b)|of|off|from|into|home|zone|point|clinic|care|plan|period)\b",
     re.IGNORECASE,
 )
+_CANCER = re.compile(r"\b(?:cancer|carcinoma|ca|dcis|malignancy|seminoma|tumor|tumour)\b", re.IGNORECASE)
 _MONTHLY = re.compile(
     r"\b(?:her|his|their|heavy|heavier|light|irregular|regular|monthly|missed|painful|last|normal\s+menstrual|late)\s+$",
     re.IGNORECASE,
@@ -154,6 +155,8 @@ def _is_of_transition(note: ScannedNote, hit: Hit, *, told: bool) -> bool:
     """Whether a word tells of a gender: patients are transitioned to tablets, and hearts need spironolactone."""
     if hit.word.startswith("spiro"):
         return told
+    if hit.word in ("mastectomy", "orchiectomy") and _CANCER.search(note.text, *note.sentence(hit.start)):
+        return False
     return not hit.word.startswith("transition") or _TO_SOMETHING.match(note.text, hit.end) is None
 
 
@@ -238,6 +241,8 @@ def _beside_kin(note: ScannedNote, hit: Hit, *, child: bool) -> bool:
     if note.in_family(hit.start) and hit.word not in OWN_SEX:
         return True
     if OF_KIN.search(note.text, max(first, hit.start - 40), hit.start):
+        return True
+    if hit.word not in OWN_SEX and BORN_BY.search(note.text, max(first, hit.start - 60), hit.start):
         return True
     if child:
         return hit.word not in OWN_SEX

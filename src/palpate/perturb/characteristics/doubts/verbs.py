@@ -28,12 +28,21 @@ _ONE_DOES = re.compile(
 _SUBORDINATE = re.compile(r"\b(?:when|whenever|if|while|until|where)\s+$", re.IGNORECASE)
 _OF_WHOM = re.compile(r",\s+who\s+(?:is|has|was|had|does|[a-z]+s)\b[^,;]*$", re.IGNORECASE)
 """ "Cares for her daughter, who is blind (and lives next door)"."""
+_WHO_IS = re.compile(
+    r"\b(?:man|woman|male|female|gentleman|lady)\s+who\s+(?:is|was|has|had)\b(?:(?!\b(?:he|she|they)\b)[^;])*$",
+    re.IGNORECASE,
+)
+""" "They are a 28-year-old person who is tall, weighs 90 kg"."""
 _OF_PAIN = re.compile(r"\bthat\s+(?:the|this|his|her|it)\b[^,;]{0,30}?\b(?:is|was|has)\b[^,;]*$", re.IGNORECASE)
 _PAIN_IS = re.compile(
     r"\s+(?:often\s+|much\s+|usually\s+|\w+ly\s+)?(?:worse|better|relieved|aggravated|exacerbated|alleviated|sharp|dull|constant|intermittent|severe|"
     r"mild|locali[sz]ed|located|associated|worst)\b",
     re.IGNORECASE,
 )
+_DOES_TO_THEM = "requires makes causes gives wakes awakens keeps prevents limits bothers forces allows"
+_DOES_TO = frozenset(_DOES_TO_THEM.split())
+_RELATIVE = re.compile(r"\b(?:that|which)\s+(?:\w+ly\s+)?[a-z]+s\b", re.IGNORECASE)
+""" "They report a spell that lasts and requires them to sit": what is done to them is not their doing."""
 _VERB = re.compile(
     r"(?:\b(?:and|but|or|nor|then|also)|&|,)\s+(?:also\s+|then\s+|now\s+|still\s+)?(?P<verb>[a-z]+s)\b(?!['’])",
     re.IGNORECASE,
@@ -43,6 +52,7 @@ _VERB = re.compile(
 def left_verbs(note: ScannedNote, edits: Sequence[Edit]) -> str | None:
     """A verb of one person after "they": "they deny fever and reports a cough"."""
     changed = {edit.start for edit in edits}
+    objects = {edit.start for edit in edits if edit.text.lower() == "them"}
     for edit in edits:
         if edit.text.lower() != "they":
             continue
@@ -59,11 +69,18 @@ def left_verbs(note: ScannedNote, edits: Sequence[Edit]) -> str | None:
         if far:
             return f"'{far}' after they"
         for match in _VERB.finditer(note.text, edit.end, last):
-            if match["verb"].lower() not in known_verbs():
+            if match["verb"].lower() not in known_verbs() or _is_done_to(note.text, edit.end, match, objects):
                 continue
             if match.start("verb") not in changed and not _is_of_thing(note.text, edit.end, match):
                 return f"'{match.group('verb')}' after they"
     return None
+
+
+def _is_done_to(text: str, start: int, match: re.Match[str], objects: Container[int]) -> bool:
+    """Whether a verb is that of a thing which does something to the patient."""
+    if match["verb"].lower() not in _DOES_TO or _next_word(text, match.end()) not in objects:
+        return False
+    return _RELATIVE.search(text, start, match.start()) is not None
 
 
 def _is_of_thing(text: str, start: int, match: re.Match[str]) -> bool:
@@ -71,6 +88,8 @@ def _is_of_thing(text: str, start: int, match: re.Match[str]) -> bool:
     if match["verb"] == "goes" and text[: match.start()].endswith("comes "):
         return True
     if re.search(rf"\bthat\s+{match['verb']}\b", text[start : match.start()]):
+        return True
+    if _WHO_IS.search(text, start, match.start()):
         return True
     if _OF_WHOM.search(text, start, match.start()):
         return not match.group().startswith(",")

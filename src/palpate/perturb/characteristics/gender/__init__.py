@@ -31,6 +31,7 @@ somebody else of the patient's gender (`subjects`), "her" that may be him or his
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from palpate.cases.edits import Edit
@@ -54,6 +55,7 @@ _TRANS = {"female": "trans woman", "male": "trans man", None: MENTION}
 _NOUN = {"female": "woman", "male": "man", None: "person"}
 _CHILDREN = {"female": "girl", "male": "boy", None: "child"}
 _NEWBORN = frozenset(["newborn", "neonate"])
+_BOTTLE = re.compile(r"\bsuck\w*\s+(?:on\s+)?(?:his|her|the|a)\s+(?:bottle|pacifier|thumb)\b", re.IGNORECASE)
 _CHILD = 5
 """From this age on, a note may call a patient transgender or non-binary."""
 
@@ -103,6 +105,7 @@ class GenderCharacteristic:
         newborn = any(is_newborn(patient, hit) for hit in patient.note.hits("noun"))
         years = next((age.value for age in patient.own_ages if age.value is not None), None)
         newborn = newborn or (years is None and any(hit.word in _NEWBORN for hit in patient.note.hits("people")))
+        newborn = newborn or (years is None and _BOTTLE.search(patient.note.text) is not None)
         found.too_young = patient.is_infant or newborn or (years is not None and years < _CHILD)
         if found.base is None:
             return found

@@ -25,6 +25,8 @@ _BORN = re.compile(
     r"\bapgars?\b|\bweeks?['’]?\s+gestation\b",
     re.IGNORECASE,
 )
+BORN_BY = re.compile(r"\bborn\s+(?:\w+\s+){0,3}?(?:by|via|through)\s+(?:[\w-]+\s+){0,3}$", re.IGNORECASE)
+""" "She was born by emergency cesarean section", at any age."""
 _IN_KIN = re.compile(
     r"(?:\s+(?!(?:and|but|she|he|who|with|for|on|at|by|to|in|is|was|has)\b)[\w-]+){0,3}\s+(?:in|on|for|with)\s+"
     r"(?:(?:his|her|the|an?|one|two|three|\d|both|either|maternal|paternal|great|of|several|multiple|first|second|degree)[\s-]+){0,4}"
@@ -164,6 +166,8 @@ def _is_of_birth(patient: DescribedPatient, hit: Hit) -> bool:
     if patient.is_infant or (years is not None and years < _YOUNGEST_MOTHER):
         return True
     first, last = note.sentence(hit.start)
+    if BORN_BY.search(note.text, max(first, hit.start - 60), hit.start):
+        return True
     born = _BORN.search(note.text, first, last)
     return born is not None and (years is None or years < _ADULT)
 

@@ -117,7 +117,7 @@ _OTHERS_ACT = re.compile(
     re.IGNORECASE,
 )
 _NO_OBJECT = re.compile(
-    r"\s*(?:[.,;:)\n]|$)|\s+(?:to\s+(?:\d|a\b|an\b|the\b)|(?:from|by|in|over|since|with|despite|after|on|due|and|but|as|"
+    r"\s*(?:[.,;:)\n]|$)|\s+(?:to\s+(?:\d|a\b|an\b|the\b|(?:believe|die|acknowledge|admit|think|give\s+up|let\s+go)\b)|(?:from|by|in|over|since|with|despite|after|on|due|and|but|as|"
     r"at|until|when|while|again|secondary|[a-z]+ly)\b|further\s*(?:[.,;]|$))",
     re.IGNORECASE,
 )
