@@ -29,15 +29,21 @@ for module in MODULES:
     CHANGES |= getattr(module, "CHANGES", {})
 TORCH = [
     *("hf bert", "palpate caml"),
-    *(pytest.param(name, marks=pytest.mark.slow) for name in ("hf roberta sliding", "palpate effective-can")),
+    *(
+        pytest.param(name, marks=pytest.mark.slow)
+        for name in ("hf roberta sliding", "hf chunked", "palpate effective-can", "palpate plm-icd")
+    ),
 ]
+SLOW = ("hf chunked", "palpate plm-icd")
 
 
 def is_remote(spec: ModelSpec) -> bool:
     return spec.source.startswith(("http:", "https:"))
 
 
-@pytest.fixture(scope="module", params=FACTORIES)
+@pytest.fixture(
+    scope="module", params=[pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in FACTORIES]
+)
 def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -114,7 +120,14 @@ def test_loads_in_a_fresh_process(spec: ModelSpec, model: Model) -> None:
     contract.check_loads_in_a_fresh_process(spec, model)
 
 
-@pytest.mark.parametrize("options", [{"device": "cpu"}, {"device": "auto"}, {"dtype": "bfloat16"}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [
+        *({"device": "cpu"}, {"device": "auto"}, {"dtype": "bfloat16"}),
+        pytest.param({"dtype": "float16"}, marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("name", TORCH)
 def test_devices_and_precisions(name: str, options: dict[str, str], tmp_path: Path) -> None:
     given = FACTORIES[name](tmp_path)
@@ -125,7 +138,7 @@ def test_devices_and_precisions(name: str, options: dict[str, str], tmp_path: Pa
     inputs = Inputs.from_texts(contract.TEXTS)
     lowered = "dtype" in options
     assert (model.fingerprint != plain.fingerprint) is lowered
-    assert model.rounding == (0.03 if lowered else 1e-6)
+    assert model.rounding == {"bfloat16": 0.03, "float16": 0.004}.get(options.get("dtype", ""), 1e-6)
     p, p_plain = model.predict(inputs), plain.predict(inputs)
     np.testing.assert_allclose(p, p_plain, rtol=0, atol=model.rounding)
     assert np.array_equal(p, p_plain) is not lowered, "16 bit is another computation"
@@ -140,7 +153,7 @@ EXECUTIONS = pytest.mark.parametrize(
 )
 EXECUTED = (
     *("sklearn-words", "palpate-sklearn", "palpate-tfidf-xgboost", "python", "predictions"),
-    *("hf bert", "palpate caml", "onnx strings", "http", "http chat"),
+    *("hf bert", "hf chunked", "palpate caml", "palpate plm-icd", "onnx strings", "http", "http chat"),
 )
 """One of each adapter and kind of model."""
 

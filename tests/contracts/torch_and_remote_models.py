@@ -13,6 +13,7 @@ from typing import Any, Literal
 from palpate.models import ModelSpec
 from tests.models.adapters import tiny_graphs
 from tests.models.adapters.local_server import LocalServer, keyword_probability
+from tests.models.chunked_checkpoints import chunked_checkpoint
 from tests.models.tiny_checkpoints import WORDS, checkpoint, wordpiece
 
 
@@ -65,6 +66,37 @@ def coding(
     return ModelSpec("coding", "palpate:coding", folder=str(folder))
 
 
+def chunked(folder: Path, seed: int = 0) -> ModelSpec:
+    """A PLM-ICD with code of its own, which cuts notes into chunks itself."""
+    chunked_checkpoint(folder / "plm", seed=seed)
+    return ModelSpec("plm", "hf:plm", folder=str(folder), options={"trust": True, "chunk": 16})
+
+
+def plm_icd(folder: Path, seed: int = 0) -> ModelSpec:
+    """What `palpate train plm-icd` writes, with random weights; it reads 60 tokens in chunks of 8."""
+    import torch
+    import transformers
+
+    from palpate.models.adapters.palpate import save_network
+    from palpate.models.networks.coding import ChunkedShape
+    from palpate.models.networks.coding.chunked import ChunkedNetwork
+    from palpate.models.networks.coding.model import write_coding
+    from palpate.models.networks.coding.tokens import token_window
+
+    words = wordpiece(16)
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    window = token_window(words, 60, source="plm")
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        config = transformers.BertConfig(vocab_size=len(words), max_position_embeddings=16, **sizes)
+        network = ChunkedNetwork(ChunkedShape(chunk=8, max_tokens=60), transformers.BertModel(config), 2).eval()
+        torch.nn.init.normal_(network.encoder.embeddings.word_embeddings.weight)
+    save_network(
+        folder / "coding", "coding", lambda place: write_coding(place, network, window), labels=["428.0", "401.9"]
+    )
+    return ModelSpec("coding", "palpate:coding", folder=str(folder))
+
+
 def onnx_strings(folder: Path) -> ModelSpec:
     """A tf-idf pipeline in a graph."""
     tiny_graphs.logistic_file(folder / "model.onnx")
@@ -108,6 +140,8 @@ FACTORIES: dict[str, Callable[[Path], ModelSpec]] = {
     "hf distilbert": distilbert,
     "palpate caml": lambda folder: coding(folder, "caml"),
     "palpate effective-can": lambda folder: coding(folder, "effective-can", "cnn"),
+    "hf chunked": chunked,
+    "palpate plm-icd": plm_icd,
     "onnx strings": onnx_strings,
     "onnx tokens": onnx_tokens,
     "http": http,
@@ -126,6 +160,8 @@ CHANGES: dict[str, Callable[[Path], Any]] = {
     "hf distilbert": lambda folder: checkpoint(folder / "distilbert", "DistilBert", n_outputs=1, seed=1),
     "palpate caml": lambda folder: coding(folder, "caml", seed=1),
     "palpate effective-can": lambda folder: coding(folder, "effective-can", "cnn", seed=1),
+    "hf chunked": lambda folder: chunked(folder, seed=1),
+    "palpate plm-icd": lambda folder: plm_icd(folder, seed=1),
     "onnx strings": lambda folder: tiny_graphs.logistic_file(folder / "model.onnx", strength=5.0),
     "onnx tokens": lambda folder: wordpiece(8).save_pretrained(folder / "words"),
 }

@@ -7,6 +7,7 @@ tensor a network needs goes through the device.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,16 @@ def test_explanations_in_sixteen_bit_are_close(bert: Path, notes: list[str], dty
         a, b = (load(bert, dtype=d, steps=8).explain(Inputs.from_texts(notes), asked, way) for d in ("float32", dtype))
         np.testing.assert_array_equal(a.start, b.start)
         assert np.abs(a.score - b.score).max() < 0.1 * np.abs(a.score).max()
+
+
+def test_deeplift_in_float16_divides_without_overflow(tmp_path: Path, notes: list[str]) -> None:
+    spec, inputs = coding(tmp_path, "effective-can", "cnn"), Inputs.from_texts(notes[:3])
+    asked = Asked(np.arange(3), np.zeros(3, dtype=np.int64))
+    a, b = (
+        load_model(replace(spec, options={"dtype": dtype})).explain(inputs, asked, "deeplift").score
+        for dtype in ("float32", "float16")
+    )
+    assert np.abs(a - b).max() < 0.1 * np.abs(a).max()
 
 
 # --- passes ---------------------------------------------------------------------------------------------------

@@ -123,6 +123,23 @@ def test_a_training_that_only_diverges_is_refused(rates: Any, tmp_path: Path) ->
         Slope(tmp_path / "m", rates=rates).run()
 
 
+def test_a_step_that_does_not_fit_into_memory_says_what_to_do(tmp_path: Path) -> None:
+    training = Slope(tmp_path / "m")
+
+    def full(*_: Any) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+
+    hook = training.network.register_forward_pre_hook(full)
+    with pytest.raises(
+        ConfigError, match=r"memory of cpu ran out in a step of 4 training examples; lower `batch_size`"
+    ):
+        training.run()
+    hook.remove()
+    training.network.register_forward_pre_hook(lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        training.run()
+
+
 def test_what_was_good_before_it_diverged_is_kept(tmp_path: Path) -> None:
     outcome = Slope(tmp_path / "m", measures=[2.0, float("nan"), 1.0], epochs=10).run()
     assert [row["validation_loss"] for row in outcome.history] == [2.0, None]

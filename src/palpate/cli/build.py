@@ -149,6 +149,9 @@ def train(
     with reporting("train", quiet=quiet, log=log, as_json=as_json) as progress:
 
         def show(step: TrainStep) -> None:
+            if step.notice:
+                progress.note(step.stage)
+                return
             progress.step(step.stage, step.done, step.total, "" if step.loss is None else f"(loss {step.loss:.4f})")
 
         made = train_model(kind, file, folder, overrides=settings or (), resume=resume, progress=show)

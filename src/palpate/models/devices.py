@@ -129,6 +129,15 @@ class Device:
         context: AbstractContextManager[Any] = torch.autocast(self.kind, dtype=getattr(torch, self.dtype))
         return context
 
+    def autocast_of_quotients(self) -> AbstractContextManager[Any]:
+        """Within these passes, around those that divide small differences (DeepLIFT), which overflow in float16."""
+        import torch
+
+        if self.dtype != "float16":
+            return nullcontext()
+        context: AbstractContextManager[Any] = torch.autocast(self.kind, dtype=torch.bfloat16)
+        return context
+
     # --- passes ---------------------------------------------------------------------------------------------
 
     def within(self, budget: int) -> int:

@@ -284,8 +284,8 @@ class ModelKnowledge(Protocol):
         """The whole words that any model of the run knows; empty where no model says."""
         ...
 
-    def context_model(self, source: str) -> ContextModel:
-        """A masked language model, by its `scheme:target`."""
+    def context_model(self, source: str, options: Mapping[str, Any] | None = None) -> ContextModel:
+        """A masked language model, by its `scheme:target`; `options` say where it computes."""
         ...
 
 

@@ -19,6 +19,7 @@ from palpate.cases.cohort import Cohort
 from palpate.errors import ConfigError
 from palpate.models import Model, ModelSpec, load_model
 from palpate.models.isolation import exits_are_errors
+from palpate.models.options import parse_options
 from palpate.perturb.words.substitutes import ContextModel, whole_words
 from palpate.results import (
     AdaptiveAudit,
@@ -189,6 +190,8 @@ def _planned(
 ) -> dict[str, Plan[Any]]:
     knowledge = LoadedModels({each.spec.name: each.model for each in members}, Path(members[0].spec.folder))
     plans = make_plans(audits, cohort, job.seed, knowledge, progress)
+    for notice in knowledge.notices:
+        (progress or NullProgress()).note(notice)
     known = {each.spec.name: (each.model, each.ensemble) for each in members}
     return check_fit(cohort, audits, plans, known)
 
@@ -217,6 +220,16 @@ class LoadedModels:
 
     def __init__(self, models: Mapping[str, Model], folder: Path) -> None:
         self._models, self._folder = models, folder
+        self._context: dict[str, ContextModel] = {}
+
+    @property
+    def notices(self) -> list[str]:
+        """What must be said about the models that helped to plan."""
+        return [
+            f"{source}: {notice}."
+            for source, model in self._context.items()
+            for notice in getattr(model, "notices", ())
+        ]
 
     def vocabulary(self) -> KnownWords:
         """See `ModelKnowledge`."""
@@ -226,16 +239,18 @@ class LoadedModels:
                 found[model.learned_words].update(whole_words(model.words() or ()))
         return KnownWords(*(tuple(sorted(found[learned])) for learned in (False, True)))
 
-    def context_model(self, source: str) -> ContextModel:
+    def context_model(self, source: str, options: Mapping[str, Any] | None = None) -> ContextModel:
         """See `ModelKnowledge`."""
-        from palpate.models.text.masked import load_masked  # which needs an extra
+        from palpate.models.text.masked import MaskedOptions, load_masked  # which needs an extra
 
         scheme, _, target = source.partition(":")
         if scheme != "hf" or not target:
             raise ConfigError(
                 f"'{source}' is not a masked language model", hint="give a checkpoint's folder, as hf:FOLDER"
             )
-        return load_masked(self._folder / target)
+        own = parse_options(MaskedOptions, f"the language model {source}", options or {})
+        found = self._context[source] = load_masked(self._folder / target, trust=own.trust, options=own)
+        return found
 
 
 def load_members(entries: Sequence[ModelEntry]) -> list[Member]:

@@ -25,12 +25,14 @@ import torch
 from numpy.typing import NDArray
 
 from palpate.errors import ConfigError
-from palpate.models.devices import Device, device_named
+from palpate.models.devices import Device, device_named, is_out_of_memory
 from palpate.train.options import Progress, TorchOptions, TrainStep
 from palpate.train.resume import ResumeState, TrainingFiles
 
 Ints = NDArray[np.int64]
 _POOL = 32
+_SMALLER = ("images_at_once", "batch_tokens", "batch_size")
+"""Options that say how much is computed at once; those that do not change what is learned come first."""
 
 
 class TrainingOutcome(NamedTuple):
@@ -141,7 +143,7 @@ class Training(ABC):
         self.network.train()
         while state.step < len(batches):
             rows = batches[state.step]
-            losses = self._step(rows)
+            losses = self._tried(rows)
             if losses is None:
                 self._end_trial(diverged=True)
                 return
@@ -152,6 +154,19 @@ class Training(ABC):
                 self._save()
             self._progress(TrainStep(stage, state.step, len(batches), sum(losses.values())))
         self._end_epoch(stage, len(batches))
+
+    def _tried(self, rows: Ints) -> dict[str, float] | None:
+        """A step, or what to do where it needs more memory than there is: a smaller batch is another training."""
+        try:
+            return self._step(rows)
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
+            smaller = next((name for name in _SMALLER if hasattr(self._options, name)), _SMALLER[-1])
+            raise ConfigError(
+                f"the memory of {self.device} ran out in a step of {len(rows)} training examples",
+                hint=f"lower `{smaller}`, set `dtype` to bfloat16, or `device` to cpu",
+            ) from error
 
     def _step(self, rows: Ints) -> dict[str, float] | None:
         """The losses of one step; None if they are not finite, and then nothing is learned."""

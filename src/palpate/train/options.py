@@ -130,6 +130,8 @@ class TrainStep(NamedTuple):
     done: int
     total: int
     loss: float | None = None
+    notice: bool = False
+    """Whether `stage` is a sentence that the user should read, and no step."""
 
 
 Progress = Callable[[TrainStep], None]

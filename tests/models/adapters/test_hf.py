@@ -438,6 +438,11 @@ def test_unreadable_folders(tmp_path: Path, bert: Path) -> None:
         file.unlink()
     with pytest.raises(ConfigError, match=r"bare: the tokenizer can't be loaded"):
         load(bare)
+    empty = shutil.copytree(bert, tmp_path / "empty")
+    special = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")  # what the library makes of a vocabulary that it ignores
+    transformers.BertTokenizerFast(vocab={token: k for k, token in enumerate(special)}).save_pretrained(empty)
+    with pytest.raises(ConfigError, match=r"empty: the tokenizer knows no words, only special tokens"):
+        load(empty)
     broken = shutil.copytree(bert, tmp_path / "broken")
     (broken / "model.safetensors").write_bytes(b"not safetensors")
     with pytest.raises(ConfigError, match=r"broken: the weights can't be loaded"):

@@ -9,13 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
+from palpate.cases.cohort import Cohort
+from palpate.config.audits import make_audit
 from palpate.errors import ConfigError, MissingExtra
+from palpate.models.devices import devices_here
+from palpate.models.text import masked
 from palpate.models.text.masked import load_masked
 from palpate.perturb.words import Hits, find_words
 from palpate.perturb.words.substitutes import context_substitutes, whole_words
 from palpate.perturb.words.tokens import normalise_word
+from palpate.run.runner import LoadedModels
 from tests.models.tiny_checkpoints import LETTERS, PIECES, WORDS, checkpoint, note, wordpiece
 
 torch = pytest.importorskip("torch")
@@ -136,6 +142,57 @@ def test_it_serves_as_a_context_model(bert: Path, texts: list[str]) -> None:
     offered = context_substitutes(["fever"], hits, texts, load_masked(bert), 5)
     assert offered.choice.shape == (len(hits.text), 5)
     assert "fever" not in {word for row in range(len(hits.text)) for word in offered.of(row)}
+
+
+def test_the_audit_says_where_its_language_model_computes(
+    bert: Path, texts: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used = list[str]()
+    real = masked.MaskedModel.likeliest
+
+    def watched(self: Any, *given: Any, **more: Any) -> Any:
+        used.append(str(self.device))
+        return real(self, *given, **more)
+
+    monkeypatch.setattr(masked.MaskedModel, "likeliest", watched)
+    rows = {"case_id": [str(k) for k in range(len(texts))], "text": texts, "ill": [0, 1] * (len(texts) // 2)}
+    cohort = Cohort.from_frame(pl.DataFrame(rows), labels=["ill"])
+
+    def plan(language_model: Any) -> Any:
+        audit = make_audit("vocabulary", {"words": ["fever"], "filters": ["context"], "language_model": language_model})
+        return audit.plan_with(cohort, np.random.default_rng(0), LoadedModels({}, Path()))
+
+    plan(f"hf:{bert}")
+    plan({"source": f"hf:{bert}", "device": "cpu", "dtype": "bfloat16"})
+    assert used == [f"{devices_here()[0]}, float32", "cpu, bfloat16"]
+    for wrong, problem in [
+        ({"device": "cuda:7"}, "device 'cuda:7' is not on this machine"),
+        ({"device": "gpu"}, "'device' of the language model.*'gpu' is not auto, cpu"),
+        ({"dtype": "int8"}, "'dtype' of the language model"),
+        ({"divice": "cpu"}, "'divice' of the language model.*unknown"),
+        ({"source": None}, "audit 'vocabulary', option 'language_model"),
+    ]:
+        with pytest.raises(ConfigError, match=problem):
+            plan({"source": f"hf:{bert}", **wrong})
+    with pytest.raises(ConfigError, match="`language_model` has no `source`"):
+        plan({"device": "cpu"})
+
+
+def test_memory_that_runs_out_is_said_once(bert: Path, texts: list[str], tmp_path: Path) -> None:
+    knowledge = LoadedModels({}, tmp_path)
+    model: Any = knowledge.context_model(f"hf:{bert}", {"device": "cpu"})
+    hits = find_words(texts, TARGETS)
+    whole = model.likeliest(texts, hits, 5)
+    assert not knowledge.notices
+
+    def full(_: Any, args: Any, kwargs: Any) -> None:
+        if kwargs["input_ids"].numel() > 128:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    model.network.register_forward_pre_hook(full, with_kwargs=True)
+    assert model.likeliest(texts, hits, 5).tolist() == whole.tolist()
+    (notice,) = knowledge.notices
+    assert notice.startswith(f"hf:{bert}: the memory of cpu ran out")
 
 
 def test_no_hits_give_no_words(bert: Path) -> None:

@@ -17,6 +17,7 @@ from palpate.results import Asked
 from palpate.run.execute import Execution
 from palpate.run.execute.calls import CallResult, Calls, write_shards
 from palpate.run.execute.cluster import RayOptions, ShippedFiles, check_answers, check_nodes, check_target, unpacked
+from palpate.run.execute.ray import _check_room as check_room
 from palpate.run.execute.ray import _start as start_ray
 
 FOLDER = Path(__file__).parent
@@ -153,9 +154,52 @@ def test_a_shipped_model_is_the_same_model(model: Model, tmp_path: Path) -> None
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mortal_model.py"]
 
 
+class BusyRay:
+    """Ray on a machine that is too busy for its first starts, and has no GPU."""
+
+    def __init__(self, late: int) -> None:
+        self.late, self.starts, self.ends = late, list[dict[str, object]](), 0
+
+    def init(self, **given: object) -> None:
+        self.starts.append(given)
+        if len(self.starts) <= self.late:
+            raise Exception("The current node timed out during startup. This could ...")
+
+    def shutdown(self) -> None:
+        self.ends += 1
+
+
+def test_ray_is_started_again_where_it_was_late() -> None:
+    ray = BusyRay(late=2)
+    start_ray(ray, RayOptions(address="local", num_gpus=2), 2)
+    assert (len(ray.starts), ray.ends) == (3, 2)
+    assert "num_gpus" not in ray.starts[0], "Ray counts the GPUs itself"
+    ray = BusyRay(late=1)
+    with pytest.raises(ConfigError, match="timed out"):
+        start_ray(ray, RayOptions(address="auto"), 1)
+    assert len(ray.starts) == 1
+
+
+def test_more_gpus_than_there_are_is_one_sentence() -> None:
+    two = {"CPU": 4.0, "GPU": 2.0}
+    check_room(two, RayOptions(num_gpus=0.5), 4)
+    for has, options, n, said in [
+        (two, RayOptions(num_gpus=1), 3, "3 workers with 1 GPU each need 3, and the Ray cluster has 2"),
+        ({"CPU": 4.0}, RayOptions(address="local", num_gpus=1), 1, "1 GPU each need 1, and the Ray cluster has 0"),
+        ({"CPU": 4.0}, RayOptions(address="local", num_gpus=1, concurrency=(1, 4)), 1, "has 0"),
+    ]:
+        with pytest.raises(ConfigError, match=said):
+            check_room(has, options, n)
+    check_room({}, RayOptions(address="auto", num_gpus=1, concurrency=(1, 4)), 1)  # it may grow
+
+
 def test_a_ray_that_does_not_start_is_one_sentence() -> None:
     class Slow:
         """Ray on a machine that is too busy for it."""
+
+        @staticmethod
+        def shutdown() -> None:
+            pass
 
         @staticmethod
         def init(**_: object) -> None:

@@ -237,6 +237,33 @@ def test_embeddings(tmp_path: Path) -> None:
     assert made.cohort.cases["pretest_ill"].null_count() == 0
 
 
+def test_an_encoder_whose_memory_runs_out_is_halved_and_says_so_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = pytest.importorskip("torch")
+    import palpate.train.pretest.encoder as encoders
+    from tests.models.tiny_checkpoints import checkpoint
+
+    real = encoders.load_encoder
+
+    def load(*given: Any) -> Any:
+        found = real(*given)
+
+        def full(_: Any, args: Any, kwargs: Any) -> None:
+            if kwargs["input_ids"].numel() > 64:
+                raise torch.OutOfMemoryError("CUDA out of memory.")
+
+        found.network.register_forward_pre_hook(full, with_kwargs=True)
+        return found
+
+    monkeypatch.setattr(encoders, "load_encoder", load)
+    encoder, told = checkpoint(tmp_path / "tiny", "Bert", max_length=16), list[Any]()
+    options = {"encoders": encoder, "classifiers": ["LinearDiscriminantAnalysis"], "families": "embeddings"}
+    train_pretest(cohort(120), tmp_path / "out", {**QUICK, **options}, progress=told.append)
+    (notice,) = [step.stage for step in told if step.notice]
+    assert notice.startswith("tiny: the memory of cpu ran out")
+
+
 class Stopped(Exception):
     """Somebody pulled the plug."""
 

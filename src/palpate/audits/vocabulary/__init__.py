@@ -129,8 +129,9 @@ class Vocabulary:
     """Your own substitutes, as a further filter: a file with the columns `word` and `replacement`."""
     vocabulary: tuple[str, ...] | None = field(default=None, metadata={"file": "words"})
     """What `uniform` draws from; default: the whole words that the models know, else those of the training notes."""
-    language_model: str | None = None
-    """A masked language model for `context`, as hf:FOLDER; default: n-grams of the training notes."""
+    language_model: str | dict[str, str | bool] | None = None
+    """A masked language model for `context`, as hf:FOLDER, or as {source: hf:FOLDER, device: ..., dtype: ..., trust:
+    ...}; default: n-grams of the training notes."""
     swap: Literal["first", "all"] = FIRST
     """Which occurrences are swapped."""
     diagnostic_notes: Annotated[int, Field(ge=0)] = 100

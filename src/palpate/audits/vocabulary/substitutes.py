@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -33,7 +33,7 @@ class NoModelKnowledge:
         """No words are known."""
         return KnownWords((), ())
 
-    def context_model(self, source: str) -> ContextModel:
+    def context_model(self, source: str, options: Mapping[str, Any] | None = None) -> ContextModel:  # noqa: ARG002
         """There is none."""
         raise ConfigError(f"the language model '{source}' cannot be loaded here: this plan is made without models")
 
@@ -45,7 +45,7 @@ class SubstituteOptions(NamedTuple):
     per_filter: int
     replacements: Mapping[str, tuple[str, ...]] | None
     vocabulary: tuple[str, ...] | None
-    language_model: str | None
+    language_model: str | Mapping[str, str | bool] | None
 
 
 class OfferedSubstitutes(NamedTuple):
@@ -107,8 +107,12 @@ def _context_model(
 ) -> tuple[ContextModel, str]:
     """What `context` asks, and what that is."""
     if options.language_model is not None:
-        source = options.language_model
-        return knowledge.context_model(source), f"the masked language model {source}"
+        named = options.language_model
+        more = {"source": named} if isinstance(named, str) else dict(named)
+        source = more.pop("source", None)
+        if not isinstance(source, str):
+            raise ConfigError("audit 'vocabulary': `language_model` has no `source`", hint="write {source: hf:FOLDER}")
+        return knowledge.context_model(source, more), f"the masked language model {source}"
     # A patient's notes are one text here, so that a word counts by patients.
     texts = texts_by_patient(notes.cohort, notes.training)
     return NgramModel.fit(

@@ -97,6 +97,12 @@ def load_tokenizer(path: Path, *, trust: bool) -> Any:
     names = set(getattr(tokenizer, "vocab_files_names", {}).values())
     if names and not any((path / name).is_file() for name in names):
         raise ConfigError(f"the tokenizer can't be loaded: no {' or '.join(sorted(names))} found", file=path)
+    if len(tokenizer) <= len(set(tokenizer.all_special_ids)):
+        raise ConfigError(
+            "the tokenizer knows no words, only special tokens such as [UNK]",
+            file=path,
+            hint="it was saved without its vocabulary: make it again, and look at what it makes of a sentence",
+        )
     return tokenizer
 
 

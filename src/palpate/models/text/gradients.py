@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, Literal
 
 import numpy as np
@@ -97,7 +97,8 @@ def token_scores(
         further = (here.tensor(attention_mask(lengths[rows])), here.tensor(asked[rows]))
         at_once = max(here.within(batch_tokens) // tokens.shape[1], len(rows))
         at_once *= 1 if rows_embedded is None else rows_embedded(tokens.shape[1])
-        return _attribute(whole, embedding, way, tokens, empty, further, n_steps=n_steps, at_once=at_once)
+        with here.autocast_of_quotients() if way == "deeplift" else nullcontext():
+            return _attribute(whole, embedding, way, tokens, empty, further, n_steps=n_steps, at_once=at_once)
 
     with _with_gradients(embedding):
         for rows, found in here.passes(lengths, attribute, budget=batch_tokens, max_rows=max_rows):

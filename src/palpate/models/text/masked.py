@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import ConfigDict
 
 from palpate.cases.edits import Ints
 from palpate.errors import ConfigError
@@ -59,6 +60,11 @@ class MaskedModel:
     after: tuple[int, ...]
     max_tokens: int
     device: Device = field(default_factory=Device)
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What the run must say about how it computed."""
+        return self.device.notices
 
     def likeliest(self, texts: Sequence[str], hits: Hits, n: int, *, exclude: Sequence[Ints] = ()) -> Ints:
         """Up to n indices into `words` for each hit, best first, then -1; never one of `exclude[hits.word[i]]`."""
@@ -168,6 +174,15 @@ def _only_at(network: Any, place: Any) -> Iterator[bool]:
 
 
 # --- loading ------------------------------------------------------------------------------------------------
+
+
+class MaskedOptions(DeviceOptions):
+    """What `language_model` of the audit `vocabulary` may say beside its `source`."""
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+    trust: bool = False
+    """Allow a checkpoint with pickled weights (*.bin) or code of its own."""
 
 
 def load_masked(

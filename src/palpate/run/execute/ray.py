@@ -49,6 +49,8 @@ from palpate.run.execute.local import ask_here
 _CHARACTERS_PER_BLOCK = 1 << 25
 _MOST_TRIES = 5
 """So often a call is asked whose worker dies."""
+_STARTS = 3
+"""So often Ray is started on this machine: it gives itself 30 seconds, which a busy one exceeds now and then."""
 
 
 class _Elsewhere(Exception):
@@ -111,14 +113,15 @@ def connect(options: RayOptions, n_workers: int) -> Any:
 
 def _check_room(has: dict[str, float], options: RayOptions, n_workers: int) -> None:
     """Refuse more workers than a cluster of a fixed size has room for: Ray would wait for ever."""
-    if options.concurrency is not None:
+    if options.concurrency is not None and options.target != HERE:
         return
+    n_workers = options.concurrency[0] if options.concurrency else n_workers
     for kind, each in (("CPU", options.num_cpus), ("GPU", options.num_gpus)):
         if n_workers * each > has.get(kind, 0):
             raise ConfigError(
                 f"{n_workers} workers with {each:g} {kind} each need {n_workers * each:g}, and the Ray cluster has "
                 f"{has.get(kind, 0):g}",
-                hint="use fewer `workers`, or `ray: {concurrency: [1, MOST]}` where the cluster grows",
+                hint="use fewer `workers` or a smaller `num_gpus`, or `concurrency: [1, MOST]` where the cluster grows",
             )
 
 
@@ -127,17 +130,23 @@ def _start(ray: Any, options: RayOptions, n_workers: int) -> None:
     if target == HERE:
         most = options.concurrency[1] if options.concurrency else n_workers
         own: dict[str, Any] = {"num_cpus": 1 + int(np.ceil(most * options.num_cpus))}  # one reads the shards
-        own |= {"num_gpus": int(np.ceil(most * options.num_gpus))} if options.num_gpus else {}
+        # GPUs are counted by Ray: a number given here would be believed, also where there are none.
         what, how = "start Ray on this machine", {"address": "local", "include_dashboard": False, **own, **quiet}
     else:
         if target != RUNNING:
             check_answers(target)
         what, how = f"connect to the Ray cluster '{target}'", {"address": target, **quiet}
-    try:
-        ray.init(**how)
-    except Exception as error:  # Ray raises what it likes: a time-out, another version, no cluster
-        why = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise ConfigError(f"can't {what} ({why})") from error
+    tries = _STARTS if target == HERE else 1
+    for left in reversed(range(tries)):
+        try:
+            ray.init(**how)
+        except Exception as error:  # Ray raises what it likes: a time-out, another version, no cluster
+            why = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            if "timed out" not in why or not left:
+                raise ConfigError(f"can't {what} ({why})") from error
+            ray.shutdown()
+        else:
+            return
 
 
 def _lost(ray: Any, error: Exception) -> bool:

@@ -221,6 +221,8 @@ def _vectors(
         stage = f"embedding notes with {path.name}"
         encoder = load_encoder(path, options)
         made = encoder.embed(notes.texts, lambda done: tell(TrainStep(stage, done, len(notes.texts))))
+        for notice in encoder.device.notices:
+            tell(TrainStep(f"{path.name}: {notice}.", 0, 0, notice=True))
         _save(file, made)
     found: NDArray[np.float32] = np.load(file)
     return found

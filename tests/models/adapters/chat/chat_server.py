@@ -27,6 +27,8 @@ class Reply:
     body: bytes | None = None
     """Sent as it is, in place of a completion."""
     seconds: float = 0.0
+    cut: int | None = None
+    """Close the connection after so many characters of the answer; 0: before any, its head included."""
 
     def encoded(self) -> bytes:
         if self.body is not None:
@@ -127,13 +129,16 @@ def _handler(server: ChatServer) -> type[BaseHTTPRequestHandler]:
             message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             reply = server.answered(message) if self.path == "/v1/chat/completions" else error(404, "Not Found")
             body = reply.encoded()
+            self.close_connection = reply.cut is not None
+            if reply.cut == 0:
+                return
             try:
                 self.send_response(reply.status)
                 for name, value in reply.headers.items():
                     self.send_header(name, value)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
-                self.wfile.write(body)
+                self.wfile.write(body[: reply.cut])
             except OSError:
                 pass
 

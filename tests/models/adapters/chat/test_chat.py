@@ -538,6 +538,28 @@ def test_requests_are_a_hard_stop() -> None:
         assert model.spent().requests == model.spent().answers == 7
 
 
+@pytest.mark.parametrize("cut", [0, 20])
+def test_requests_that_the_server_drops_are_counted(cut: int) -> None:
+    """It may have charged them: on a connection that was used before, too, none is sent without being counted."""
+    dropped = set[str]()
+
+    def reply(question: str, message: Mapping[str, Any]) -> Reply:
+        odd = "odd" in question and question not in dropped
+        dropped.update([question] if odd else [])
+        return Reply("Yes", cut=cut if odd else None)
+
+    texts = [f"{'odd' if k % 3 == 2 else 'even'} {k}" for k in range(9)]
+    with serving(reply) as server:
+        model = load(server, concurrency=1, retries=1)
+        assert model.predict(asked(*texts)).tolist() == [[1.0]] * 9
+        assert model.spent().requests == len(server.messages) == 12
+        dropped.clear()
+        limited = load(server, concurrency=1, retries=1, max_requests=5)
+        with pytest.raises(LimitReached, match="max_requests: 5"):
+            limited.predict(asked(*texts))
+        assert limited.spent().requests == len(server.messages) - 12 == 5
+
+
 def test_cost_is_a_hard_stop_and_counted() -> None:
     with serving(lambda question, message: Reply("Yes", usage=(1000, 500))) as server:
         model = load(server, price={"input": 1.0, "output": 4.0}, max_cost=0.0301, max_tokens=500, concurrency=3)

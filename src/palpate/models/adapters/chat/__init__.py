@@ -60,7 +60,7 @@ from palpate.results.plan import AnswerKind, Outcomes
 
 __all__ = ["ChatModel", "ChatOptions", "chat_model", "chat_url", "check_chat", "check_options"]
 
-VERSION = "chat-5"
+VERSION = "chat-6"
 _CALLS_PER_CONNECTION = 64
 """Questions in one call of the runner for each that is in flight: the last ones of a call leave connections idle."""
 _MADE_AT_ONCE = 8

@@ -85,15 +85,29 @@ REASONS_BEGIN = re.compile(
     re.IGNORECASE,
 )
 """A heading behind which an answer is explained, not given."""
-_SURELY = _any("probably", "likely", "definitely", "certainly", "absolutely", "clearly", "surely")
+_SURELY = _any("probably", "definitely", "certainly", "absolutely", "clearly", "surely")
+_MOST = _any("most", "very", "highly", "quite", "extremely")
+
+
+def _whole(*answers: str) -> re.Pattern[str]:
+    """An answer that is one of these and no question."""
+    return re.compile(rf"[^\w?]*(?:answer\W+)?(?:{'|'.join(answers)})[^\w?]*\Z", re.IGNORECASE)
+
+
 WHOLE_ANSWERS = {
-    "yes": _said(r"\W*(?:answer\W+)?(?:y|true|yep|yeah)\W*\Z"),
-    "no": _said(
-        r"\W*(?:answer\W+)?(?:n|false|nope)\W*\Z",
-        rf"\W*(?:most |very |almost )?{_SURELY} not\W*\Z|\W*not likely\W*\Z|\W*I (?:do not|don't) think so\W*\Z",
+    "yes": _whole(
+        "y", "true", "yep", "yup", "yeah", rf"(?:almost |most )?{_SURELY}", rf"{_MOST} likely", "I (?:think|believe) so"
+    ),
+    "no": _whole(
+        *("n", "false", "nope", "nah", rf"(?:almost |most )?{_SURELY} not", rf"{_MOST} (?:unlikely|likely not)"),
+        "I (?:do not|don't) (?:think|believe) so",
     ),
 }
-"""Answers that are a choice although its word is not in them, if they are nothing else."""
+"""Answers that are a choice although its word is not in them, if they are nothing else.
+
+Each has its opposite here: if only "Probably not" were read, what is missing would depend on the answer. "Likely" and
+"unlikely" alone are neither.
+"""
 STATES = _said(r"(?:\b(?:is|be|are|at|answer|option|choice|ist|lautet|est|es|è|é)|=)\Z")
 """Where a lead ends, if what follows is said of something."""
 NOT_STATED = _said(

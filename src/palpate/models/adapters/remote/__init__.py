@@ -22,7 +22,7 @@ import httpx
 from pydantic import Field
 
 from palpate.errors import ConfigError, ModelError, parse_json
-from palpate.models.adapters.remote.connections import Connections, TooLarge
+from palpate.models.adapters.remote.connections import ClosedWhileFree, Connections, TooLarge
 from palpate.models.adapters.remote.pacing import Pacer, asked_to_wait, used_up
 from palpate.models.adapters.remote.said import error_of, shown
 from palpate.models.options import Options
@@ -43,6 +43,7 @@ _LARGEST_ANSWER = 64 * 2**20
 _STREAMS = (b"data:", b"event:")
 _BEGINNING = 200
 WEB_PAGE, NOT_WHOLE = "the answer is a web page, not JSON", "the answer is not JSON"
+_CLOSED = "the connection was closed while it was free"
 _RESUMED = "continue with --resume; what was scored is kept"
 _HINTS = {
     WEB_PAGE: f"a proxy or a login page stands before the endpoint, or the URL is not that of an API; {_RESUMED}",
@@ -255,6 +256,8 @@ class Endpoint:
                 await self._pacer.wait()
                 before()
                 status = await self._try(method, body, case)
+            if status == _CLOSED:  # no failure of the server, but a request that counts
+                continue
             status = answered(status, asked=body is not None)
             wait = asked_to_wait(status.headers) if isinstance(status, Status) else 0.0
             if isinstance(status, Status):
@@ -287,6 +290,8 @@ class Endpoint:
             raise self.error(f"the answer is larger than {_LARGEST_ANSWER >> 20} MB", case=case) from None
         except ssl.SSLCertVerificationError as error:
             raise self._not_trusted(error, case) from None
+        except ClosedWhileFree:
+            return _CLOSED
         except (OSError, EOFError) as error:
             return f"the connection failed ({type(error).__name__})"
         if 300 <= status.code < 400:

@@ -22,6 +22,10 @@ class ProtocolError(OSError):
     """What came is not an HTTP answer, or not all of it."""
 
 
+class ClosedWhileFree(OSError):
+    """The server closed a connection that was used before, and no byte of an answer came; another may be opened."""
+
+
 class TooLarge(Exception):
     """The answer is larger than it may be."""
 
@@ -52,25 +56,33 @@ class Connections:
         self._head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
 
     async def request(self, method: str, body: bytes | None) -> HttpAnswer:
-        """One exchange; a connection that the server closed while it was free is opened again at once."""
-        while True:
-            used = bool(self._free)
-            connection = self._free.pop() if used else await self._open()
-            try:
-                answer, open_still = await self._exchange(connection, method, body)
-            except (OSError, EOFError):
-                connection.close()
-                if not used:
-                    raise
-            except BaseException:
-                connection.close()
+        """One exchange, sent once: the server may have taken and charged what it did not answer."""
+        found = self._take()
+        connection = await self._open() if found is None else found
+        try:
+            answer, open_still = await self._exchange(connection, method, body)
+        except ClosedWhileFree as closed:
+            connection.close()
+            if found is not None or closed.__cause__ is None:
                 raise
-            else:
-                if open_still:
-                    self._free.append(connection)
-                else:
-                    connection.close()
-                return answer
+            raise closed.__cause__ from None
+        except BaseException:
+            connection.close()
+            raise
+        if open_still:
+            self._free.append(connection)
+        else:
+            connection.close()
+        return answer
+
+    def _take(self) -> _Connection | None:
+        """A free connection that the server has not closed."""
+        while self._free:
+            connection = self._free.pop()
+            if not (connection.reader.at_eof() or connection.writer.is_closing()):
+                return connection
+            connection.close()
+        return None
 
     def close(self) -> None:
         """Close what is free."""
@@ -90,12 +102,16 @@ class Connections:
         target = self._url.raw_path.decode("ascii")
         length = "" if body is None else f"Content-Length: {len(body)}\r\n"
         head = f"{method} {target} HTTP/1.1\r\n{self._head}{length}\r\n".encode("ascii")
-        connection.writer.write(head + (body or b""))
-        await connection.writer.drain()
-        while True:
+        try:
+            connection.writer.write(head + (body or b""))
+            await connection.writer.drain()
             version, code, headers = await _read_head(connection.reader)
-            if code >= 200:  # before that, the server only says that it goes on
-                break
+        except (ConnectionError, asyncio.IncompleteReadError) as error:
+            if getattr(error, "partial", b""):
+                raise
+            raise ClosedWhileFree from error
+        while code < 200:  # the server only says that it goes on
+            version, code, headers = await _read_head(connection.reader)
         content, ended = await self._read_body(connection.reader, code, headers)
         word = headers.get("connection", "").lower()
         stays = "keep-alive" in word if version == "HTTP/1.0" else "close" not in word
