@@ -179,7 +179,9 @@ class AgeCharacteristic:
         found.infant = patient.is_infant
         found.masked = "[**Age over 90 **]" if "[**" in text else OVER_90
         found.years = first
-        found.youngest = max((value for value in patient.past_ages if first is None or value <= first), default=0)
+        # "She was 59 years old at the time": an age that differs from the first is one that she has passed.
+        passed = (*patient.past_ages, *(age.value for age in found.left if age.value is not None))
+        found.youngest = max((value for value in passed if first is None or value <= first), default=0)
         if not found.ages:
             found.unreadable = _UNREADABLE if tells_age_vaguely(patient.note) else None
         elif patient.has_two_ages:

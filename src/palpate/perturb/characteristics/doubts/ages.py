@@ -29,6 +29,8 @@ _YOUNGEST, _OLDEST = 18, 200
 _THESE_DAYS = 2024
 _CHILD = 16
 """Younger patients' notes are a child's in more ways than can be told."""
+_BEFORE, _NEARLY = 120, 3
+"""How far before a past age its year may be, and how exact the two are together."""
 _YEARS_BEFORE_HABIT = 14
 _YEARS_BEFORE_ILLNESS, _YEARS_BEFORE_EVENT = 8, 4
 """ "Broke his ankle 20 years ago": that may have been in childhood."""
@@ -45,10 +47,20 @@ _AGE_BEFORE = re.compile(
     r"(?:\b(?:age|aged|ages|turned|turns|turning)\s*[:=]?\s*(?:of\s+)?|\b(?:is|now)\s+)$", re.IGNORECASE
 )
 _OLD = re.compile(r"[\s-]*old\b", re.IGNORECASE)
-_DIGIT_BEFORE = re.compile(r"\d[\s-]?$")
+_DIGIT_BEFORE = re.compile(r"(?P<years>\d{1,3})[\s-]?$")
 _PAST = re.compile(
     r"(?:(?:\bat|@|\bage|\baged|\buntil|\btill|\bsince)\s*(?:age\s*)?|\bages?\s*\d\d\s*(?:to|-|–|until|till|through)\s*(?:age\s*)?)$",
     re.IGNORECASE,
+)
+_WAS = re.compile(
+    r"\b(?:he|she|they|pt|patient)\s+(?:was|were|turned)\s+(?:then\s+|about\s+|approximately\s+|around\s+|only\s+|just\s+)?$",
+    re.IGNORECASE,
+)
+_WAS_ENDS = ("was", "were", "turned", "then", "about", "approximately", "around", "only", "just")
+_WAS_NEXT = re.compile(r"\s*(?:[.,;)]|$|(?:at|when|and|years?|y/?o|then|in)\b)", re.IGNORECASE)
+""" "When she was 59.", "he was 41 at the time"."""
+_YEARS_AGO = re.compile(
+    r"(?<![\d.])(?P<years>\d{1,2})\s+(?:years?|yrs?)\s+(?:ago|later|earlier|prior)\b", re.IGNORECASE
 )
 _PAST_ENDS = ("at", "@", "age", "aged", "to", "-", "–", "until", "till", "through", "since")
 """How all that the pattern matches ends: a look at the word tells that nearly all numbers are no past age."""
@@ -209,7 +221,8 @@ class AgeDoubts:
     def _is_unread(self, hit: Hit) -> bool:
         """Whether an age with its unit was not changed: "14-1/2-year-old"."""
         told = _OLD.match(self._note.text, hit.end) if hit.word not in ("yo",) else True
-        if not told or not _DIGIT_BEFORE.search(self._note.text, max(0, hit.start - 3), hit.start):
+        number = _DIGIT_BEFORE.search(self._note.text, max(0, hit.start - 4), hit.start)
+        if not told or number is None or self._is_childs(int(number["years"])):
             return False
         if own_child(self._note, hit) is not None or _WHEN_YOUNG.search(
             self._note.text, max(0, hit.start - 32), hit.start
@@ -218,15 +231,28 @@ class AgeDoubts:
         near = any(-6 <= start - hit.start <= 0 or hit.start - 6 <= end <= hit.start for start, end in self._spans)
         return not near and not self._is_of_others(hit.start)
 
+    def _is_childs(self, years: int) -> bool:
+        """Whether an age is too low for this adult: "menses: onset: 12 years old", "now a 6-year-old"."""
+        return bool(self._told) and years < _CHILD and min(self._told) >= _YOUNGEST
+
     def _is_unmoved(self, hit: Hit) -> bool:
         """Whether a date of birth is not moved with the age; "gave birth in 2008" is none."""
         end = hit.end
-        if _GIVES.search(self._note.text, max(0, hit.start - 8), hit.start):
+        if _GIVES.search(self._note.text, max(0, hit.start - 8), hit.start) or self._is_birth_of_child(hit):
             return False
         date = _BIRTH.match(self._note.text, end)
         if date and _YEARS_PASSED.match(self._note.text, date.end()):
             return False
         return date is not None and not any(end <= start <= date.end() for start, _ in self._spans)
+
+    def _is_birth_of_child(self, hit: Hit) -> bool:
+        """Whether a child of the patient was born then: "one son, born on 3/4/2008"."""
+        first, _ = self._note.sentence(hit.start)
+        return any(
+            first <= one.start and 0 <= hit.start - one.end <= 3
+            for one in self._note.hits("kin_age")
+            if one.word in CHILDREN
+        )
 
     def _may_be_age(self, value: int, start: int, end: int) -> bool:
         text = self._note.text
@@ -266,6 +292,18 @@ class AgeDoubts:
                 yield "years", years + self._years_before(match), _OLDEST
             if "18" <= match.group() < "90" and self._is_past(*match.span()):
                 yield "a past age", int(match.group()), _OLDEST
+                yield from self._since(match)
+
+    def _since(self, match: re.Match[str]) -> Iterator[tuple[str, int, int]]:
+        """A past age and its year tell the present age: "in 1980, when she was 59", if the note's own age agrees."""
+        text, years = self._note.text, told_years(self._note.text)
+        first, last = self._note.sentence(match.start())
+        now = max((year.year for year in years if year.dated), default=0)
+        passed = {now - year.year for year in years if now and max(0, first - _BEFORE) <= year.start < last}
+        passed |= {int(ago["years"]) for ago in _YEARS_AGO.finditer(text, first, last)}
+        for age in (int(match.group()) + one for one in passed if one > 1):
+            if any(abs(age - told) <= 1 for told in self._told):
+                yield "a past age", age - _NEARLY, age + _NEARLY
 
     def _duration(self, match: re.Match[str]) -> int:
         """How many years a habit takes at least; 0 if the number is none."""
@@ -287,7 +325,10 @@ class AgeDoubts:
     def _is_past(self, start: int, end: int) -> bool:
         """Whether a number may be an age in the past: "BSO at 45"."""
         text = self._note.text
-        if not text[max(0, start - 18) : start].rstrip().lower().endswith(_PAST_ENDS):
+        before = text[max(0, start - 18) : start].rstrip().lower()
+        if before.endswith(_WAS_ENDS) and _WAS.search(text, max(0, start - 40), start):
+            return _WAS_NEXT.match(text, end) is not None and not self._is_of_others(start)
+        if not before.endswith(_PAST_ENDS):
             return False
         lead = _PAST.search(text, max(0, start - 18), start)
         if lead is None or UNIT_AFTER.match(text, end):
