@@ -1,7 +1,6 @@
 """Facts in a note that only some ages allow: a pregnancy, retirement, grandchildren, the ages of relatives, childhood.
 
-The facts are in life.yaml, and in stages.yaml by the stages of a life. Each gives the lowest and the highest age
-that fit it. A fact that the note's own age does
+The facts are in life.yaml. Each gives the lowest and the highest age that fit it. A fact that the note's own age does
 not fit is ignored: it is then not about the patient, or the note contradicts itself already.
 """
 
@@ -18,7 +17,6 @@ from palpate.perturb.characteristics.reading import Hit, ScannedNote
 from palpate.perturb.characteristics.reading.people import CHILDREN, DENIALS, PARENTS, belongs_to_patient
 
 OLDEST = 200
-_FILES = ("life.yaml", "stages.yaml")
 CHILDBEARING = 49
 """The oldest age that a pregnancy gets. A note of an older woman keeps the limit of its fact."""
 _FATHERS = 60
@@ -96,7 +94,8 @@ class LifeFact:
         return self.of_kin or belongs_to_patient(note, hit.start, hit.end)
 
 
-def _fact(row: Mapping[str, Any]) -> LifeFact:
+def read_fact(row: Mapping[str, Any]) -> LifeFact:
+    """A fact as the file gives it."""
     low, high = row.get("ages", (0, OLDEST))
     before, after, not_before, not_after = (
         re.compile(row[key], re.IGNORECASE) if key in row else None
@@ -108,41 +107,14 @@ def _fact(row: Mapping[str, Any]) -> LifeFact:
 
 
 @cache
-def _facts() -> dict[str, tuple[LifeFact, ...]]:
+def facts_of(file: str = "life.yaml") -> dict[str, tuple[LifeFact, ...]]:
     """The facts by word."""
     found: dict[str, list[LifeFact]] = {}
-    for row in (row for file in _FILES for row in read_resource("palpate.perturb.characteristics.age", file)["facts"]):
-        fact = _fact(row)
+    for row in read_resource("palpate.perturb.characteristics.age", file)["facts"]:
+        fact = read_fact(row)
         for word in row["words"]:
             found.setdefault(word, []).append(fact)
     return {word: tuple(facts) for word, facts in found.items()}
-
-
-class AgePicture(NamedTuple):
-    """Signs that are possible at any age, but hardly all at once: how many of them make which limit."""
-
-    kind: str
-    steps: tuple[tuple[int, int, int, int], ...]
-    """From which age of the note on how many signs tell the lowest and the highest age."""
-    youngest: int
-    oldest: int
-    """The ages of a note that may have such a picture."""
-    signs: Mapping[str, tuple[tuple[int, LifeFact], ...]]
-    """By word: the number of the sign, and what must be around the word."""
-
-
-@cache
-def _pictures() -> tuple[AgePicture, ...]:
-    found = []
-    for row in read_resource("palpate.perturb.characteristics.age", "stages.yaml")["pictures"]:
-        signs: dict[str, list[tuple[int, LifeFact]]] = {}
-        for number, sign in enumerate(row["signs"]):
-            for word in sign["words"]:
-                signs.setdefault(word, []).append((number, _fact(sign)))
-        steps = tuple((start, least, low, high) for start, least, low, high in row["steps"])
-        by_word = {word: tuple(facts) for word, facts in signs.items()}
-        found.append(AgePicture(row["kind"], steps, row.get("from", 0), row.get("until", OLDEST), by_word))
-    return tuple(found)
 
 
 @cache
@@ -155,8 +127,7 @@ def _childhood() -> dict[str, int]:
 def life_words() -> dict[str, tuple[str, ...]]:
     """The words to scan for, by tag."""
     return {
-        "life_fact": tuple(_facts()),
-        "life_sign": tuple({word for picture in _pictures() for word in picture.signs}),
+        "life_fact": tuple(facts_of()),
         "childhood": tuple(_childhood()),
         "kin_age": (*CHILDREN, *PARENTS),
         "turns": ("turns", "turning", "birthday"),
@@ -165,43 +136,20 @@ def life_words() -> dict[str, tuple[str, ...]]:
 
 def life_limits(note: ScannedNote, present: int | None, *, child: bool = False) -> list[AgeLimit]:
     """The limits that a note sets to the patient's age; `present` is the age that it gives, `child` that it has one."""
-    found = [*_told_facts(note, present), *_ages_of_kin(note), *_next_birthday(note)]
-    if present is not None:
-        found += _told_pictures(note, present)
+    found = [*_told_facts(note), *_ages_of_kin(note), *_next_birthday(note)]
     if child if present is None else present < 18:
         found += _childhood_limits(note)
     return [limit for limit in found if present is None or limit.low <= present <= limit.high]
 
 
-def _told_facts(note: ScannedNote, present: int | None) -> Iterator[AgeLimit]:
-    facts = _facts()
+def _told_facts(note: ScannedNote) -> Iterator[AgeLimit]:
+    facts = facts_of()
     for hit in note.hits("life_fact"):
         for fact in facts[hit.word]:
-            if not fact.is_told(note, hit):
-                continue
-            if fact.near is None:
+            if fact.is_told(note, hit):
                 yield AgeLimit(fact.kind, fact.low, fact.high)
-            elif present is not None:
-                yield AgeLimit(fact.kind, present - fact.near, present + fact.near)
-            if fact.kind == "a pregnancy" and fact.high < _FATHERS:
-                yield AgeLimit(fact.kind, fact.low, CHILDBEARING)
-
-
-def _told_pictures(note: ScannedNote, present: int) -> Iterator[AgeLimit]:
-    """What several signs together tell of the age."""
-    for picture in _pictures():
-        if not picture.youngest <= present <= picture.oldest:
-            continue
-        told: set[int] = set()
-        for hit in note.hits("life_sign"):
-            told |= {
-                number
-                for number, fact in picture.signs.get(hit.word, ())
-                if number not in told and fact.is_told(note, hit)
-            }
-        for start, least, low, high in picture.steps:
-            if present >= start and len(told) >= least:
-                yield AgeLimit(picture.kind, low, high)
+                if fact.kind == "a pregnancy" and fact.high < _FATHERS:
+                    yield AgeLimit(fact.kind, fact.low, CHILDBEARING)
 
 
 def _ages_of_kin(note: ScannedNote) -> Iterator[AgeLimit]:

@@ -101,7 +101,8 @@ _OF_CHILDREN = re.compile(
 )
 """What happens to children too, so that it may be long past in the note of somebody young."""
 _LONG_PAST, _GROWING_UP = 10, 14
-_WED_AT, _GROWN_AT = 17, 12
+_WIDOWED = re.compile(r"\bwidow\w*", re.IGNORECASE)
+_WED_AT, _GROWN_AT, _WIDOWED_AT = 17, 12, 24
 _FIRST_PACK = 15
 """Who has smoked N pack-years has hardly smoked more than two packs a day, from this age on."""
 _MASKED = 90
@@ -242,8 +243,8 @@ def _durations(note: ScannedNote) -> Iterator[AgeLimit]:
 def _years_before(told: str, *, childhood: int = 0) -> int:
     """How old a patient is at least when what a sentence tells of begins."""
     if _WEDDED.search(told):
-        return _WED_AT
-    return max(_GROWN_AT, childhood) if GROWN.search(told) else childhood
+        return _WIDOWED_AT if _WIDOWED.search(told) else _WED_AT
+    return _GROWN_AT if GROWN.search(told) else childhood
 
 
 def _decades(note: ScannedNote) -> Iterator[AgeLimit]:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from palpate.cases.edits import Edit
 from palpate.files import read_resource
+from palpate.perturb.characteristics.age.stages import stage_limits, stage_words
 from palpate.perturb.characteristics.age.times import GROWN, told_years
 from palpate.perturb.characteristics.doubts.relatives import (
     AGE_AFTER,
@@ -77,6 +78,7 @@ _NAMES = frozenset(["young", "cook", "carpenter", "walker", "marine", "miner"])
 _NAMED = re.compile(r"\b(?:Mr|Mrs|Ms|Miss|Dr)\.?\s+(?:[A-Z][\w'’-]*\s+)?$", re.IGNORECASE)
 _NAME_IS = re.compile(r",?\s+(?:is|was)\s+an?\s+(?:[\w-]+\s+){0,3}\d\d", re.IGNORECASE)
 _FIRST_NAME = re.compile(r"\b[A-Z][a-z]+\s+$")
+_DECADE_LONG = 13
 _DECADE = re.compile(r"['’]?s\b")
 _IN_HIS = re.compile(r"\bin\s+(?:(?:his|her|their)\s+)?(?:early|mid|late)?[\s-]*$", re.IGNORECASE)
 _BIRTH = re.compile(r"(?:\s+(?:of\s+birth|in|on))?[\s:.)-]*(?:\[\*\*)?(?:[A-Z][a-z]+\s+)?\d[\d/., -]*", re.IGNORECASE)
@@ -148,6 +150,7 @@ def triggers() -> dict[str, tuple[str, ...]]:
         "sure:kin_age": (*SIBLINGS, *SPOUSES),
         "sure:child": ("dtr", "dtrs"),
         "sure:birth": ("dob", "born", "birth", "birthdate"),
+        **stage_words(),
     }
 
 
@@ -184,7 +187,8 @@ class AgeDoubts:
                     found.append((hit.word, *allowed))
         own = (("a past age", years, _OLDEST) for start, years in self._past_decades.items())
         kin = (*limits_of_kin(note, self._told), *limits_of_onset(note), *limits_of_quitting(note))
-        limits = [*found, *self._long_ago(), *kin, *self._of_weeks(), *self._of_years(), *own]
+        stages = stage_limits(note, min(self._told)) if self._told else ()
+        limits = [*found, *self._long_ago(), *kin, *self._of_weeks(), *self._of_years(), *own, *stages]
         # What the age that the note tells does not allow either says nothing.
         return [one for one in limits if all(one[1] <= years <= one[2] for years in self._told)]
 
@@ -258,8 +262,8 @@ class AgeDoubts:
         text = self._note.text
         if value % 10 == 0 and _DECADE.match(text, end):
             past = any(end <= place <= end + 1 for place in self._past_decades)
-            # A man of 44 is not "in his 70s": that is somebody else.
-            own = not self._told or any(value <= told + 1 for told in self._told)
+            # A man of 44 is not "in his 70s", nor "in the 20s": that is somebody else, or long ago.
+            own = not self._told or any(value <= told + 1 <= value + _DECADE_LONG for told in self._told)
             return own and not past and _IN_HIS.search(text, max(0, start - 24), start) is not None
         near = any(abs(value - told) <= 1 for told in self._told)
         if UNIT_AFTER.match(text, end):
