@@ -15,6 +15,8 @@ from palpate.perturb.characteristics.age.life import OLDEST, AgeLimit, LifeFact,
 from palpate.perturb.characteristics.reading import ScannedNote
 
 _FILE = "stages.yaml"
+_LITTLE = 5
+"""So many years more or less are no other stage."""
 
 
 class AgePicture(NamedTuple):
@@ -58,7 +60,7 @@ def stage_limits(note: ScannedNote, present: int) -> Iterator[AgeLimit]:
             if fact.is_told(note, hit):
                 near = fact.near
                 low, high = (fact.low, fact.high) if near is None else (present - near, present + near)
-                yield AgeLimit(fact.kind, low, high)
+                yield AgeLimit(fact.kind, min(low, present - _LITTLE), max(high, present + _LITTLE))
     yield from _told_pictures(note, present)
 
 

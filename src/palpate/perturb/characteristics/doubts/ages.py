@@ -344,13 +344,17 @@ class AgeDoubts:
         years = told_years(self._note.text)
         dated = any(year.dated for year in years)
         now = max((year.year for year in years), default=0) if dated else _THESE_DAYS
+        found = []
         for year in years:
             if now - year.year + _CHILD <= _YOUNGEST:
                 continue
             first, last = self._note.sentence(year.start)
             grown = GROWN.search(self._note.text, first, last)
             if (grown or not dated) and not self._is_of_others(year.start):
-                yield "a year", now - year.year + (_CHILD if grown else _YEARS_BEFORE_ILLNESS), _OLDEST
+                found.append(now - year.year + (_CHILD if grown else _YEARS_BEFORE_ILLNESS))
+        # If these days are too late for one of the years, the note is an old one.
+        if dated or not any(low > told for low in found for told in self._told):
+            yield from (("a year", low, _OLDEST) for low in found)
 
     def _of_weeks(self) -> Iterator[tuple[str, int, int]]:
         """A pregnancy that is told in figures: "G2P1 at 31+4"."""
