@@ -317,7 +317,7 @@ class AgeDoubts:
             return 0
         packs = long.group("pack") or long.group("py")
         ago = _AGO.search(text, max(0, start - 16), start)
-        return 0 if ago else int(match.group()) * 2 // 3 if packs else int(match.group())
+        return 0 if ago else -(-int(match.group()) * 2 // 3) if packs else int(match.group())
 
     def _years_before(self, match: re.Match[str]) -> int:
         """How old a patient was at least, so many years ago: a habit or a trade needs an adult."""
