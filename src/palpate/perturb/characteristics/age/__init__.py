@@ -47,6 +47,10 @@ _FITS = {
 _AS_A_CHILD = re.compile(
     r"\b(?:as|was|since|when|being)\s+(?:just\s+)?an?\s+(?:young\s+|little\s+|small\s+)?$", re.IGNORECASE
 )
+_WAS = re.compile(
+    r"\b(?:he|she|they|patient|pt)\s+(?:was|were|turned)\s+(?:an?\s+|then\s+|only\s+|just\s+|about\s+)?$", re.IGNORECASE
+)
+""" "She was 59 years old at the time": an age that she has passed."""
 _MIDDLE_AGE = re.compile(r"[\s-]+aged?\b", re.IGNORECASE)
 _NOUN_NEAR = re.compile(
     rf"(?:[\s-]+aged?)?(?:[\s,]+(?!with\b|and\b|who\b|in\b|is\b|was\b)[\w-]+){{0,3}}?[\s,]+(?:{PERSON}|[MF]|"
@@ -179,7 +183,9 @@ class AgeCharacteristic:
         found.infant = patient.is_infant
         found.masked = "[**Age over 90 **]" if "[**" in text else OVER_90
         found.years = first
-        found.youngest = max((value for value in patient.past_ages if first is None or value <= first), default=0)
+        told = (age for age in found.left if _WAS.search(text, max(0, age.start - 32), age.start))
+        passed = (*patient.past_ages, *(age.value for age in told if age.value is not None))
+        found.youngest = max((value for value in passed if first is None or value <= first), default=0)
         if not found.ages:
             found.unreadable = _UNREADABLE if tells_age_vaguely(patient.note) else None
         elif patient.has_two_ages:

@@ -7,10 +7,10 @@ not fit is ignored: it is then not about the patient, or the note contradicts it
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from palpate.files import read_resource
 from palpate.perturb.characteristics.reading import Hit, ScannedNote
@@ -63,11 +63,13 @@ class AgeLimit(NamedTuple):
 
 @dataclass(frozen=True)
 class LifeFact:
-    """A row of life.yaml."""
+    """A row of life.yaml or stages.yaml."""
 
     kind: str
     low: int
     high: int
+    near: int | None
+    """How far from the age that the note gives; None if the ages are fixed."""
     before: re.Pattern[str] | None
     after: re.Pattern[str] | None
     not_before: re.Pattern[str] | None
@@ -92,18 +94,24 @@ class LifeFact:
         return self.of_kin or belongs_to_patient(note, hit.start, hit.end)
 
 
+def read_fact(row: Mapping[str, Any]) -> LifeFact:
+    """A fact as the file gives it."""
+    low, high = row.get("ages", (0, OLDEST))
+    before, after, not_before, not_after = (
+        re.compile(row[key], re.IGNORECASE) if key in row else None
+        for key in ("before", "after", "not_before", "not_after")
+    )
+    of_kin, if_denied = row.get("of") == "kin", row.get("denied") == "counts"
+    kind, near = row.get("kind", "a sign"), row.get("near")
+    return LifeFact(kind, low, high, near, before, after, not_before, not_after, of_kin, if_denied)
+
+
 @cache
-def _facts() -> dict[str, tuple[LifeFact, ...]]:
+def facts_of(file: str = "life.yaml") -> dict[str, tuple[LifeFact, ...]]:
     """The facts by word."""
     found: dict[str, list[LifeFact]] = {}
-    for row in read_resource("palpate.perturb.characteristics.age", "life.yaml")["facts"]:
-        low, high = row["ages"]
-        before, after, not_before, not_after = (
-            re.compile(row[key], re.IGNORECASE) if key in row else None
-            for key in ("before", "after", "not_before", "not_after")
-        )
-        of_kin, if_denied = row.get("of") == "kin", row.get("denied") == "counts"
-        fact = LifeFact(row["kind"], low, high, before, after, not_before, not_after, of_kin, if_denied)
+    for row in read_resource("palpate.perturb.characteristics.age", file)["facts"]:
+        fact = read_fact(row)
         for word in row["words"]:
             found.setdefault(word, []).append(fact)
     return {word: tuple(facts) for word, facts in found.items()}
@@ -119,7 +127,7 @@ def _childhood() -> dict[str, int]:
 def life_words() -> dict[str, tuple[str, ...]]:
     """The words to scan for, by tag."""
     return {
-        "life_fact": tuple(_facts()),
+        "life_fact": tuple(facts_of()),
         "childhood": tuple(_childhood()),
         "kin_age": (*CHILDREN, *PARENTS),
         "turns": ("turns", "turning", "birthday"),
@@ -135,14 +143,13 @@ def life_limits(note: ScannedNote, present: int | None, *, child: bool = False) 
 
 
 def _told_facts(note: ScannedNote) -> Iterator[AgeLimit]:
-    facts = _facts()
+    facts = facts_of()
     for hit in note.hits("life_fact"):
         for fact in facts[hit.word]:
             if fact.is_told(note, hit):
                 yield AgeLimit(fact.kind, fact.low, fact.high)
                 if fact.kind == "a pregnancy" and fact.high < _FATHERS:
                     yield AgeLimit(fact.kind, fact.low, CHILDBEARING)
-                break
 
 
 def _ages_of_kin(note: ScannedNote) -> Iterator[AgeLimit]:

@@ -69,6 +69,10 @@ _YEAR_LEAD = re.compile(
     r"(?:jan|feb|mar|apr|may|june?|july?|aug|sept?|oct|nov|dec)[a-z]*\.?)\s*(?:the\s+)?|,\s*|\(|(?<!\d)\d{1,2}[/-]|\[\*\*)$",
     re.IGNORECASE,
 )
+_DECADE_OF_YEARS = re.compile(r"['’]?s\b")
+_PART_BEFORE = re.compile(r"\b(?P<part>early|mid|late)[\s-]+$", re.IGNORECASE)
+_PARTS = {"early": 3, "mid": 6, "late": 9}
+"""Which year of a decade is meant at the latest."""
 _YEARS_NEXT = re.compile(r"\s?[-–]\s?(?:19|20)\d\d(?![\d-])")
 _YEARS_LEAD = re.compile(r"(?<![\d-])(?:19|20)\d\d\s?[-–]\s?$")
 _NO_YEAR = re.compile(r"\.\d|%|-?\s?(?:mg|ml|mcg|units?|cc|k?cal|g\b|hours?|hrs?|calor|iu\b|steps|feet)", re.IGNORECASE)
@@ -89,7 +93,16 @@ _OVER = re.compile(
     r"\b(?:RFs?|risk\s+factors?)\b[^.;\n]{0,40}(?:>=?|≥|over\s)\s?(?P<age>[3-8]\d)(?=\s*(?:[,;.\n]|yo\b|years|$))"
 )
 """An age among risk factors: "RFs: F, >50"."""
-_WED_AT, _GROWN_AT = 17, 12
+_OF_CHILDREN = re.compile(
+    r"\b(?:congenital|birth|born|child\w*|infan\w+|juvenile|tonsil\w*|adenoid\w*|T\s?&\s?A|append\w+|tubes?|tympano\w+|hernia\w*|fractur\w*|"
+    r"injur\w*|accident|MVA|burn\w*|asthma|seizure\w*|epilep\w+|type\s+(?:1|I|one)\b|vaccin\w*|immuni[sz]\w+|measles|rheumatic|murmur|polio\w*|"
+    r"moved|\w*migrat\w+|came|school|cleft|scoliosis|strabismus|shunt|fell|gunshot|stab\w*|bitten)\b",
+    re.IGNORECASE,
+)
+"""What happens to children too, so that it may be long past in the note of somebody young."""
+_LONG_PAST, _GROWING_UP = 10, 14
+_WIDOWED = re.compile(r"\bwidow\w*", re.IGNORECASE)
+_WED_AT, _GROWN_AT, _WIDOWED_AT = 17, 12, 24
 _FIRST_PACK = 15
 """Who has smoked N pack-years has hardly smoked more than two packs a day, from this age on."""
 _MASKED = 90
@@ -230,7 +243,7 @@ def _durations(note: ScannedNote) -> Iterator[AgeLimit]:
 def _years_before(told: str, *, childhood: int = 0) -> int:
     """How old a patient is at least when what a sentence tells of begins."""
     if _WEDDED.search(told):
-        return _WED_AT
+        return _WIDOWED_AT if _WIDOWED.search(told) else _WED_AT
     return _GROWN_AT if GROWN.search(told) else childhood
 
 
@@ -274,7 +287,12 @@ def _find_years(text: str) -> Iterator[ToldYear]:
         start, end = match.span()
         if end - start == 4:
             iso = text[end : end + 1] == "-" and text[end + 1 : end + 2].isdigit()
-            if _YEARS_NEXT.match(text, end) or _YEARS_LEAD.search(text, max(0, start - 8), start):
+            decade = _DECADE_OF_YEARS.match(text, end)
+            if decade and match.group().endswith("0"):
+                part = _PART_BEFORE.search(text, max(0, start - 7), start)
+                year = int(match.group()) + (_PARTS[part["part"].lower()] if part else 9)
+                yield ToldYear(start, end, year, dated=False)  # the late 1970s
+            elif _YEARS_NEXT.match(text, end) or _YEARS_LEAD.search(text, max(0, start - 8), start):
                 yield ToldYear(start, end, int(match.group()), dated=False)  # 1980-1984
             elif (iso or _YEAR_LEAD.search(text, max(0, start - 20), start)) and not _NO_YEAR.match(text, end):
                 dated = iso or _MONTH.search(text, max(0, start - 20), start) is not None
@@ -302,4 +320,6 @@ def _years(note: ScannedNote) -> Iterator[AgeLimit]:
         if note.text[first:last].count("\n") > 2:
             last = told.end
         yield AgeLimit("a year long past", passed)
-        yield AgeLimit("a year long past", passed + _years_before(note.text[first:last], childhood=5))
+        sentence = note.text[first:last]
+        since = 5 if passed < _LONG_PAST or _OF_CHILDREN.search(sentence) else _GROWING_UP
+        yield AgeLimit("a year long past", passed + _years_before(sentence, childhood=since))

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from palpate.cases.edits import Edit
 from palpate.files import read_resource
+from palpate.perturb.characteristics.age.stages import stage_limits, stage_words
 from palpate.perturb.characteristics.age.times import GROWN, told_years
 from palpate.perturb.characteristics.doubts.relatives import (
     AGE_AFTER,
@@ -29,6 +30,8 @@ _YOUNGEST, _OLDEST = 18, 200
 _THESE_DAYS = 2024
 _CHILD = 16
 """Younger patients' notes are a child's in more ways than can be told."""
+_BEFORE, _NEARLY = 120, 3
+"""How far before a past age its year may be, and how exact the two are together."""
 _YEARS_BEFORE_HABIT = 14
 _YEARS_BEFORE_ILLNESS, _YEARS_BEFORE_EVENT = 8, 4
 """ "Broke his ankle 20 years ago": that may have been in childhood."""
@@ -45,10 +48,20 @@ _AGE_BEFORE = re.compile(
     r"(?:\b(?:age|aged|ages|turned|turns|turning)\s*[:=]?\s*(?:of\s+)?|\b(?:is|now)\s+)$", re.IGNORECASE
 )
 _OLD = re.compile(r"[\s-]*old\b", re.IGNORECASE)
-_DIGIT_BEFORE = re.compile(r"\d[\s-]?$")
+_DIGIT_BEFORE = re.compile(r"(?P<years>\d{1,3})[\s-]?$")
 _PAST = re.compile(
     r"(?:(?:\bat|@|\bage|\baged|\buntil|\btill|\bsince)\s*(?:age\s*)?|\bages?\s*\d\d\s*(?:to|-|–|until|till|through)\s*(?:age\s*)?)$",
     re.IGNORECASE,
+)
+_WAS = re.compile(
+    r"\b(?:he|she|they|pt|patient)\s+(?:was|were|turned)\s+(?:then\s+|about\s+|approximately\s+|around\s+|only\s+|just\s+)?$",
+    re.IGNORECASE,
+)
+_WAS_ENDS = ("was", "were", "turned", "then", "about", "approximately", "around", "only", "just")
+_WAS_NEXT = re.compile(r"\s*(?:[.,;)]|$|(?:at|when|and|years?|y/?o|then|in)\b)", re.IGNORECASE)
+""" "When she was 59.", "he was 41 at the time"."""
+_YEARS_AGO = re.compile(
+    r"(?<![\d.])(?P<years>\d{1,2})\s+(?:years?|yrs?)\s+(?:ago|later|earlier|prior)\b", re.IGNORECASE
 )
 _PAST_ENDS = ("at", "@", "age", "aged", "to", "-", "–", "until", "till", "through", "since")
 """How all that the pattern matches ends: a look at the word tells that nearly all numbers are no past age."""
@@ -65,6 +78,7 @@ _NAMES = frozenset(["young", "cook", "carpenter", "walker", "marine", "miner"])
 _NAMED = re.compile(r"\b(?:Mr|Mrs|Ms|Miss|Dr)\.?\s+(?:[A-Z][\w'’-]*\s+)?$", re.IGNORECASE)
 _NAME_IS = re.compile(r",?\s+(?:is|was)\s+an?\s+(?:[\w-]+\s+){0,3}\d\d", re.IGNORECASE)
 _FIRST_NAME = re.compile(r"\b[A-Z][a-z]+\s+$")
+_DECADE_LONG = 13
 _DECADE = re.compile(r"['’]?s\b")
 _IN_HIS = re.compile(r"\bin\s+(?:(?:his|her|their)\s+)?(?:early|mid|late)?[\s-]*$", re.IGNORECASE)
 _BIRTH = re.compile(r"(?:\s+(?:of\s+birth|in|on))?[\s:.)-]*(?:\[\*\*)?(?:[A-Z][a-z]+\s+)?\d[\d/., -]*", re.IGNORECASE)
@@ -136,6 +150,7 @@ def triggers() -> dict[str, tuple[str, ...]]:
         "sure:kin_age": (*SIBLINGS, *SPOUSES),
         "sure:child": ("dtr", "dtrs"),
         "sure:birth": ("dob", "born", "birth", "birthdate"),
+        **stage_words(),
     }
 
 
@@ -172,7 +187,8 @@ class AgeDoubts:
                     found.append((hit.word, *allowed))
         own = (("a past age", years, _OLDEST) for start, years in self._past_decades.items())
         kin = (*limits_of_kin(note, self._told), *limits_of_onset(note), *limits_of_quitting(note))
-        limits = [*found, *self._long_ago(), *kin, *self._of_weeks(), *self._of_years(), *own]
+        stages = stage_limits(note, min(self._told)) if self._told else ()
+        limits = [*found, *self._long_ago(), *kin, *self._of_weeks(), *self._of_years(), *own, *stages]
         # What the age that the note tells does not allow either says nothing.
         return [one for one in limits if all(one[1] <= years <= one[2] for years in self._told)]
 
@@ -209,7 +225,8 @@ class AgeDoubts:
     def _is_unread(self, hit: Hit) -> bool:
         """Whether an age with its unit was not changed: "14-1/2-year-old"."""
         told = _OLD.match(self._note.text, hit.end) if hit.word not in ("yo",) else True
-        if not told or not _DIGIT_BEFORE.search(self._note.text, max(0, hit.start - 3), hit.start):
+        number = _DIGIT_BEFORE.search(self._note.text, max(0, hit.start - 4), hit.start)
+        if not told or number is None or self._is_childs(int(number["years"])):
             return False
         if own_child(self._note, hit) is not None or _WHEN_YOUNG.search(
             self._note.text, max(0, hit.start - 32), hit.start
@@ -218,22 +235,35 @@ class AgeDoubts:
         near = any(-6 <= start - hit.start <= 0 or hit.start - 6 <= end <= hit.start for start, end in self._spans)
         return not near and not self._is_of_others(hit.start)
 
+    def _is_childs(self, years: int) -> bool:
+        """Whether an age is too low for this adult: "menses: onset: 12 years old", "now a 6-year-old"."""
+        return bool(self._told) and years < _CHILD and min(self._told) >= _YOUNGEST
+
     def _is_unmoved(self, hit: Hit) -> bool:
         """Whether a date of birth is not moved with the age; "gave birth in 2008" is none."""
         end = hit.end
-        if _GIVES.search(self._note.text, max(0, hit.start - 8), hit.start):
+        if _GIVES.search(self._note.text, max(0, hit.start - 8), hit.start) or self._is_birth_of_child(hit):
             return False
         date = _BIRTH.match(self._note.text, end)
         if date and _YEARS_PASSED.match(self._note.text, date.end()):
             return False
         return date is not None and not any(end <= start <= date.end() for start, _ in self._spans)
 
+    def _is_birth_of_child(self, hit: Hit) -> bool:
+        """Whether a child of the patient was born then: "one son, born on 3/4/2008"."""
+        first, _ = self._note.sentence(hit.start)
+        return any(
+            first <= one.start and 0 <= hit.start - one.end <= 3
+            for one in self._note.hits("kin_age")
+            if one.word in CHILDREN
+        )
+
     def _may_be_age(self, value: int, start: int, end: int) -> bool:
         text = self._note.text
         if value % 10 == 0 and _DECADE.match(text, end):
             past = any(end <= place <= end + 1 for place in self._past_decades)
-            # A man of 44 is not "in his 70s": that is somebody else.
-            own = not self._told or any(value <= told + 1 for told in self._told)
+            # A man of 44 is not "in his 70s", nor "in the 20s": that is somebody else, or long ago.
+            own = not self._told or any(value <= told + 1 <= value + _DECADE_LONG for told in self._told)
             return own and not past and _IN_HIS.search(text, max(0, start - 24), start) is not None
         near = any(abs(value - told) <= 1 for told in self._told)
         if UNIT_AFTER.match(text, end):
@@ -266,6 +296,18 @@ class AgeDoubts:
                 yield "years", years + self._years_before(match), _OLDEST
             if "18" <= match.group() < "90" and self._is_past(*match.span()):
                 yield "a past age", int(match.group()), _OLDEST
+                yield from self._since(match)
+
+    def _since(self, match: re.Match[str]) -> Iterator[tuple[str, int, int]]:
+        """A past age and its year tell the present age: "in 1980, when she was 59", if the note's own age agrees."""
+        text, years = self._note.text, told_years(self._note.text)
+        first, last = self._note.sentence(match.start())
+        now = max((year.year for year in years if year.dated), default=0)
+        passed = {now - year.year for year in years if now and max(0, first - _BEFORE) <= year.start < last}
+        passed |= {int(ago["years"]) for ago in _YEARS_AGO.finditer(text, first, last)}
+        for age in (int(match.group()) + one for one in passed if one > 1):
+            if any(abs(age - told) <= 1 for told in self._told):
+                yield "a past age", age - _NEARLY, age + _NEARLY
 
     def _duration(self, match: re.Match[str]) -> int:
         """How many years a habit takes at least; 0 if the number is none."""
@@ -275,7 +317,7 @@ class AgeDoubts:
             return 0
         packs = long.group("pack") or long.group("py")
         ago = _AGO.search(text, max(0, start - 16), start)
-        return 0 if ago else int(match.group()) * 2 // 3 if packs else int(match.group())
+        return 0 if ago else -(-int(match.group()) * 2 // 3) if packs else int(match.group())
 
     def _years_before(self, match: re.Match[str]) -> int:
         """How old a patient was at least, so many years ago: a habit or a trade needs an adult."""
@@ -287,7 +329,10 @@ class AgeDoubts:
     def _is_past(self, start: int, end: int) -> bool:
         """Whether a number may be an age in the past: "BSO at 45"."""
         text = self._note.text
-        if not text[max(0, start - 18) : start].rstrip().lower().endswith(_PAST_ENDS):
+        before = text[max(0, start - 18) : start].rstrip().lower()
+        if before.endswith(_WAS_ENDS) and _WAS.search(text, max(0, start - 40), start):
+            return _WAS_NEXT.match(text, end) is not None and not self._is_of_others(start)
+        if not before.endswith(_PAST_ENDS):
             return False
         lead = _PAST.search(text, max(0, start - 18), start)
         if lead is None or UNIT_AFTER.match(text, end):
@@ -299,13 +344,17 @@ class AgeDoubts:
         years = told_years(self._note.text)
         dated = any(year.dated for year in years)
         now = max((year.year for year in years), default=0) if dated else _THESE_DAYS
+        found = []
         for year in years:
             if now - year.year + _CHILD <= _YOUNGEST:
                 continue
             first, last = self._note.sentence(year.start)
             grown = GROWN.search(self._note.text, first, last)
             if (grown or not dated) and not self._is_of_others(year.start):
-                yield "a year", now - year.year + (_CHILD if grown else _YEARS_BEFORE_ILLNESS), _OLDEST
+                found.append(now - year.year + (_CHILD if grown else _YEARS_BEFORE_ILLNESS))
+        # If these days are too late for one of the years, the note is an old one.
+        if dated or not any(low > told for low in found for told in self._told):
+            yield from (("a year", low, _OLDEST) for low in found)
 
     def _of_weeks(self) -> Iterator[tuple[str, int, int]]:
         """A pregnancy that is told in figures: "G2P1 at 31+4"."""
