@@ -1,9 +1,13 @@
-"""What is not shown: text of notes in objects that are printed or logged or in a traceback, and secrets in options."""
+"""What is not shown: text of notes in objects that are printed or logged or in a traceback, and secrets in options.
+
+And what a spreadsheet must not compute: a text that would be a formula.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import re
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence, Sized
 from typing import Any, TypeVar
 
@@ -85,3 +89,41 @@ def without_query(source: str) -> str:
         return source
     address, mark, _ = source.partition("?")
     return f"{re.sub('//[^/@]*@', '//…@', address)}{'?…' if mark else ''}"
+
+
+# --- cells of spreadsheets ---------------------------------------------------------------------------------------
+
+_COMPUTED = frozenset("=+-@\t\r\n")
+_FILLERS = frozenset("\u115f\u1160\u3164\uffa0\u2800")
+"""Letters and signs without a stroke."""
+_SIGNED = re.compile(r"[+-]\d+(?:[.,]\d+)?(?:[eE][+-]?\d+)?%?")
+
+
+def as_cell(value: object) -> object:
+    """A cell that a spreadsheet shows instead of computing it: a text that would be a formula gets an apostrophe.
+
+    >>> as_cell("=cmd|' /C calc'!A0"), as_cell("-4.5"), as_cell("- cough"), as_cell(0.5)
+    ("'=cmd|' /C calc'!A0", '-4.5', "'- cough", 0.5)
+    """
+    return f"'{value}" if isinstance(value, str) and _formula(value) else value
+
+
+def from_cell(text: str) -> str:
+    """What `as_cell` was given."""
+    return text[1:] if text.startswith("'") and _formula(text) else text
+
+
+def _formula(text: str) -> bool:
+    """Whether a spreadsheet would compute a text, apostrophes before it aside; a number may start with a sign.
+
+    Some drop what nobody sees (marks of direction, joiners, controls), so the first character that is seen decides.
+    """
+    bare = text.lstrip("'")
+    for sign in bare:
+        if sign.isalnum() and sign not in _FILLERS:
+            return False
+        if unicodedata.normalize("NFKC", sign)[:1] in _COMPUTED:  # also a wide or a small equals sign
+            return _SIGNED.fullmatch(bare) is None
+        if unicodedata.category(sign)[0] not in "CMZ" and sign not in _FILLERS:
+            return False
+    return False
