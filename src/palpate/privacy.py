@@ -11,11 +11,13 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence, Sized
 from typing import Any, TypeVar
 
+from palpate.errors import without_logins
+
 C = TypeVar("C", bound=type)
 HIDDEN = "(hidden)"
 _WORDS = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+")
 _SECRET = {"token", "password", "passwd", "passphrase", "secret", "credential", "credentials", "auth", "bearer"}
-_SECRET |= {"authorization", "authorisation", "headers", "apikey"}
+_SECRET |= {"authorization", "authorisation", "headers", "apikey", "pwd", "cookie", "cookies", "dsn"}
 _KEYS = {"api", "access", "secret", "private", "signing", "subscription"}
 
 
@@ -65,6 +67,8 @@ def is_secret(name: str) -> bool:
     words = [word.lower() for word in _WORDS.findall(name)]
     if not words:
         return False
+    if words[-2:] == ["connection", "string"]:
+        return True
     return words[-1] in _SECRET or (words[-1] in ("key", "keys") and bool(_KEYS & set(words)))
 
 
@@ -84,11 +88,8 @@ def without_secrets(value: Any, name: str = "") -> Any:
 
 
 def without_query(source: str) -> str:
-    """A source without what a URL may hide in its query or before its host."""
-    if not source.startswith(("http:", "https:")):
-        return source
-    address, mark, _ = source.partition("?")
-    return f"{re.sub('//[^/@]*@', '//…@', address)}{'?…' if mark else ''}"
+    """A source without what a URL may hide in its query or before its host, and without passwords."""
+    return without_logins(source)
 
 
 # --- cells of spreadsheets ---------------------------------------------------------------------------------------

@@ -78,6 +78,25 @@ def test_one_sentence_for_what_was_an_internal_error(
     assert "Traceback" not in ran.err
 
 
+@pytest.mark.parametrize(
+    "model",
+    [
+        "{source: 'https://h.example/x?key=SEKRET', api: foo}",
+        "{source: 'https://h.example/x?key=SEKRET', timeout: -1}",
+        "{source: 'http://127.0.0.1:9/x?key=SEKRET', api: chat, model: m, prompt: no text}",
+        "{source: 'https://u:SEKRET@/x', allow_remote: true}",
+        "'htp://u:SEKRET@h/x'",
+        "'predictions:https://u:SEKRET@h/x.csv'",
+        "{source: 'http://127.0.0.1:99999/x?key=SEKRET', labels: [sick]}",
+    ],
+)
+def test_what_is_wrong_with_a_model_is_said_without_its_key(model: str, small: Path, palpate: CommandLine) -> None:
+    (small / "audit.yaml").write_text(f"{COHORT}models: {{m: {model}}}\ncache: cache.sqlite\n{AUDITS}")
+    ran = palpate("audit", small / "audit.yaml", "--log", small / "log.jsonl")
+    assert ran.code == 2, ran.err
+    assert "SEKRET" not in ran.err + (small / "log.jsonl").read_text()
+
+
 def test_a_word_of_the_command_line_that_is_no_text(palpate: CommandLine) -> None:
     ran = palpate("codes", "map", "\udc83")
     assert ran.code == 2

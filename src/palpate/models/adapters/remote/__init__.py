@@ -360,8 +360,11 @@ def checked_url(url: str, *, allow_remote: bool) -> httpx.URL:
     """The parsed URL, if texts may be sent there."""
     try:
         parsed = httpx.URL(url)
+        wrong = parsed.port is not None and not 0 < parsed.port < 2**16
     except httpx.InvalidURL:
-        raise ConfigError(f"'{url}' is not a URL") from None
+        wrong = True
+    if wrong:
+        raise ConfigError(f"'{url}' is not a URL")
     host = parsed.host
     if not host:
         raise ConfigError(f"'{url}' names no host", hint="a URL is like http://127.0.0.1:8000/predict")
