@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from palpate.cli import _stopped
 from palpate.config import Config
 from palpate.data.tables import TableSpec, read_cohort
 from palpate.delimited import LONGEST_CELL, csv_rows, open_bytes
@@ -250,6 +251,32 @@ def test_a_stopped_run_says_how_to_go_on(number: int, small: Path) -> None:
         _, said = running.communicate(timeout=60)
     assert running.returncode == 130
     assert f"To go on: palpate audit {small / 'audit.yaml'} --resume" in said.replace("\n", "")
+
+
+IMPORTS = """
+import os, signal, sys
+class Stopping:
+    def find_spec(self, name, path=None, target=None):
+        if name == "palpate.cli.app":
+            os.kill(os.getpid(), int(sys.argv[1]))
+sys.meta_path.insert(0, Stopping())
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from palpate.__main__ import start
+start()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_who_stops_it_while_it_imports_reads_one_line(number: int) -> None:
+    ran = subprocess.run([sys.executable, "-c", IMPORTS, str(int(number))], capture_output=True, text=True)
+    assert ran.returncode == 130
+    assert ran.stderr == "palpate: stopped; nothing was begun.\n"
+
+
+def test_a_stopped_training_says_how_to_go_on() -> None:
+    said = _stopped(["palpate", "train", "caml", "--cohort", "my notes.csv", "--out", "m"])
+    assert said.endswith("To go on: palpate train caml --cohort 'my notes.csv' --out m --resume")
+    assert _stopped(["palpate", "cohort", "omop"]) == "stopped."
 
 
 WAITS = """
