@@ -59,6 +59,14 @@ def make_folder(path: Path) -> Path:
     return path
 
 
+def at_home(name: str | Path) -> Path:
+    """A path with `~` written out; as it is where nobody has that home."""
+    try:
+        return Path(name).expanduser()
+    except RuntimeError:
+        return Path(name)
+
+
 def make_private_file(path: Path) -> None:
     """An empty file that only its owner can read, for whoever opens it next; one that is there already is kept."""
     with suppress(FileExistsError):

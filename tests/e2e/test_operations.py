@@ -66,6 +66,9 @@ TWO = "cohorts: {a: {file: cohort.csv, case: case_id, labels: [sick]}, b: {file:
         (COHORT + MODELS + AUDITS + "ray: {num_cpus: .inf}\n", [], "`ray.num_cpus`: must be at most 10000"),
         (COHORT + MODELS + AUDITS.replace("100", "100, level: 0.9999999999999999"), [], "must be at most 0.9999"),
         (COHORT + MODELS + AUDITS.replace("100", "100, level: 1.0e-300"), [], "must be at least 0.5"),
+        (COHORT + MODELS.replace("python:scores:f", "predictions:~no-such-user/p.csv") + AUDITS, [], "p.csv"),
+        (COHORT + MODELS + AUDITS + "seed: !!bool x\n", [], "line 5: not valid YAML (not a value of the type bool)"),
+        (COHORT + MODELS + AUDITS, ["--set", "performance.split=!!timestamp x"], "the value is not valid YAML"),
         (COHORT + MODELS.replace("scores:f", "builtins:eval") + AUDITS, [], "model 'm', case 'c"),
     ],
 )

@@ -22,6 +22,7 @@ import httpx
 from pydantic import Field
 
 from palpate.errors import ConfigError, ModelError, parse_json
+from palpate.files import at_home
 from palpate.models.adapters.remote.connections import Connections, TooLarge
 from palpate.models.adapters.remote.pacing import Pacer, asked_to_wait, used_up
 from palpate.models.adapters.remote.said import error_of, shown
@@ -312,7 +313,7 @@ def tls_context(url: httpx.URL, authority: str | None, folder: Path) -> ssl.SSLC
         return None
     if authority is None:
         return httpx.create_ssl_context(trust_env=False)
-    file = folder / Path(authority).expanduser()
+    file = folder / at_home(authority)
     if not file.is_file():
         raise ConfigError("the file of certificates is not found", file=file, at=("ca",))
     try:
