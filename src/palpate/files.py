@@ -63,7 +63,7 @@ def at_home(name: str | Path) -> Path:
     """A path with `~` written out; as it is where nobody has that home."""
     try:
         return Path(name).expanduser()
-    except RuntimeError:
+    except (RuntimeError, ValueError):
         return Path(name)
 
 
