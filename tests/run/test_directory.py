@@ -96,7 +96,12 @@ def test_results_that_do_not_fit_are_damaged(tmp_path: Path) -> None:
         Table(title="t", columns=(Column(name="a"), Column(name="b")), rows=((1, 2),)),
     )
     frame = estimates_frame([Estimate("data", "m", "auroc", label="ill", group="all", value=0.5, n=9)])
-    wrong = [frame.drop("high"), frame.with_columns(metric=pl.lit(-7)), frame.with_columns(value=pl.lit("x"))]
+    wrong = [
+        frame.drop("high"),
+        frame.drop("level"),
+        frame.with_columns(metric=pl.lit(-7)),
+        frame.with_columns(value=pl.lit("x")),
+    ]
     run.write_result(AuditResult("data", pl.DataFrame(), blocks=(table,)))
     assert run.read_result("data").blocks == (table,)
     for estimates in wrong:
@@ -104,9 +109,13 @@ def test_results_that_do_not_fit_are_damaged(tmp_path: Path) -> None:
         with pytest.raises(RunError, match=r"data\.parquet: .* damaged; run the audit again with --resume"):
             run.read_result("data")
     axis = Axis(field="value", title="x")
-    points: tuple[dict[str, object], ...] = ({"value": [None], "low": 0.1, "group": "all"},)
-    chart = Chart(title="c", kind="forest", description="d", x=axis, y=axis, data=points)
-    for block in (table.model_copy(update={"rows": ((1,),)}), chart):
+    charts = [
+        Chart(
+            title="c", kind="forest", description="d", x=axis, y=axis, data=({"value": 0.5, "group": "all", **wrong},)
+        )
+        for wrong in ({"value": [None]}, {"low": "x"}, {"group": []}, {"significant": {}})
+    ]
+    for block in (table.model_copy(update={"rows": ((1,),)}), *charts):
         run.write_result(AuditResult("data", frame, blocks=(block,)))
         with pytest.raises(RunError, match=r"data\.json: the file is damaged"):
             run.read_result("data")

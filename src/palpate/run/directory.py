@@ -53,7 +53,7 @@ _PROVENANCE: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 _GATE: TypeAdapter[list[dict[str, Any]]] = TypeAdapter(list[dict[str, Any]])
 _NUMBERS = ("value", "low", "high", "n")
 """Of a point of a chart."""
-_NEEDED = ("audit", "model", "metric", "label", "group", "value", "low", "high", "n")
+_NEEDED = set(ESTIMATE_SCHEMA) - {"n_family", "pointwise_low", "pointwise_high"}
 """Columns that the estimates of every version have."""
 _Options = dict[str, Any]
 
@@ -107,10 +107,11 @@ def _refuse_misfits(blocks: Sequence[Any], estimates: pl.DataFrame, file: Path) 
     """Refuse tables with rows of another length, charts without numbers, and estimates without their columns."""
     tables, charts = ([block for block in blocks if (block.type == "chart") is drawn] for drawn in (False, True))
     ragged = any(len(row) != len(table.columns) for table in tables for row in table.rows)
-    drawn = (point.get(name) for chart in charts for point in chart.data for name in _NUMBERS)
-    ragged = ragged or any(not isinstance(value, int | float | None) for value in drawn)
+    points = [point for chart in charts for point in chart.data]
+    ragged = ragged or any(not isinstance(point.get(name), int | float | None) for point in points for name in _NUMBERS)
+    ragged = ragged or any(isinstance(value, list | dict) for point in points for value in point.values())
     wrong = [name for name, kind in ESTIMATE_SCHEMA.items() if estimates.schema.get(name, kind) != kind]
-    if estimates.width and not set(_NEEDED) <= set(estimates.columns):
+    if estimates.width and not set(estimates.columns) >= _NEEDED:
         problem = "its results were written by another version of palpate, or are damaged"
         raise RunError(problem, file=file.with_suffix(".parquet"), hint=_AGAIN)
     if ragged or wrong:
