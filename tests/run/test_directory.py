@@ -109,13 +109,15 @@ def test_results_that_do_not_fit_are_damaged(tmp_path: Path) -> None:
         with pytest.raises(RunError, match=r"data\.parquet: .* damaged; run the audit again with --resume"):
             run.read_result("data")
     axis = Axis(field="value", title="x")
+    misdrawn: list[dict[str, object]] = [{"value": [None]}, {"low": "x"}, {"group": []}, {"significant": {}}]
     charts = [
         Chart(
-            title="c", kind="forest", description="d", x=axis, y=axis, data=({"value": 0.5, "group": "all", **wrong},)
+            title="c", kind="forest", description="d", x=axis, y=axis, data=({"value": 0.5, "group": "all", **drawn},)
         )
-        for wrong in ({"value": [None]}, {"low": "x"}, {"group": []}, {"significant": {}})
+        for drawn in misdrawn
     ]
-    for block in (table.model_copy(update={"rows": ((1,),)}), *charts):
+    blocks: list[Table | Chart] = [table.model_copy(update={"rows": ((1,),)}), *charts]
+    for block in blocks:
         run.write_result(AuditResult("data", frame, blocks=(block,)))
         with pytest.raises(RunError, match=r"data\.json: the file is damaged"):
             run.read_result("data")
