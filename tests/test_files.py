@@ -6,6 +6,7 @@ import errno
 import os
 import subprocess
 import sys
+import time
 from datetime import date
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import polars as pl
 import pytest
 
 from palpate.errors import ConfigError
-from palpate.files import parse_yaml, read_yaml, remove_scratch, replacing, write_atomically
+from palpate.files import parse_value, parse_yaml, read_yaml, remove_scratch, replacing, write_atomically
 
 
 def test_lines_and_plain_values() -> None:
@@ -180,3 +181,46 @@ def test_what_killed_writers_left_is_removed(tmp_path: Path) -> None:
         running.kill()
     remove_scratch(tmp_path)
     assert {each.name for each in tmp_path.iterdir()} == {".hidden", "d", ".5x.e"}
+
+
+TAGGED = ["!!timestamp x", "!!bool x", "!!int ''", "!!float ''", "!!int '-'", "!!int _", "2020-13-45", "!!binary é"]
+
+
+@pytest.mark.parametrize("value", TAGGED)
+def test_a_value_that_is_not_what_its_tag_says(value: str) -> None:
+    with pytest.raises(ConfigError, match=r"line 3: not valid YAML"):
+        parse_yaml(f"a: 1\nb: x\nc: {value}\n", Path("a.yaml"), needs="`a:`").plain()
+    with pytest.raises(ValueError, match="not valid YAML"):
+        parse_value(f"[{value}]")
+    assert isinstance(parse_yaml(f"c: {value}\n", Path("a.yaml"), needs="`c:`").mapping("it")["c"].scalar, str)
+
+
+def test_merged_anchors_of_one_value_do_not_multiply() -> None:
+    lines = ["a0: &a0 {k: 1, l: 2}"]
+    lines += [f"a{k}: &a{k} {{<<: [{', '.join([f'*a{k - 1}'] * 10)}]}}" for k in range(1, 12)]
+    began = time.process_time()
+    with pytest.raises(ValueError, match="not valid YAML"):
+        parse_value("\n".join(lines))
+    assert time.process_time() - began < 5
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from palpate.files import replacing
+with replacing(Path(sys.argv[1])) as scratch:
+    scratch.write_text("half of the notes")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_the_next_writer_removes_what_a_killed_one_left(tmp_path: Path) -> None:
+    cohort, other = tmp_path / "cohort.parquet", tmp_path / ".2024.diary"
+    other.write_text("not palpate's to remove")
+    subprocess.run([sys.executable, "-c", KILLED, str(cohort)])
+    assert len(list(tmp_path.iterdir())) == 2
+    (running := tmp_path / f".{os.getppid()}.cohort.parquet").write_text("of a writer that runs")
+    again = "import sys\nfrom pathlib import Path\nfrom palpate.files import write_atomically\n"
+    subprocess.run([sys.executable, "-c", f"{again}write_atomically(Path(sys.argv[1]), 'whole')", str(cohort)])
+    assert sorted(tmp_path.iterdir()) == sorted([cohort, other, running])
+    assert cohort.read_text() == "whole"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from palpate.errors import ConfigError, without_logins
 from palpate.privacy import is_secret, without_query, without_secrets
 
 
 @pytest.mark.parametrize("name", ["token", "hf_token", "apiKey", "api_key", "X-API-Key", "password", "headers",
-                                  "client_secret", "Authorization", "credentials", "auth"])  # fmt: skip
+                                  "client_secret", "Authorization", "credentials", "auth",
+                                  "db_pwd", "connection_string", "dsn", "session_cookie"])  # fmt: skip
 def test_secrets(name: str) -> None:
     assert is_secret(name)
 
@@ -33,3 +35,25 @@ def test_secrets_are_hidden_wherever_they_are() -> None:
     }
     assert shown["audits"]["mine"] == {"tokens": 3, "api_keys": "(hidden)", "token": None}
     assert without_query("hf:models/a?b") == "hf:models/a?b"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("https://me:p@ss@host/predict?key=1&b=2", "https://…@host/predict?…"),
+        ("HTTPS://SECRET@host/x", "HTTPS://…@host/x"),
+        ("postgresql://me:SECRET@db:5432/x", "postgresql://…@db:5432/x"),
+        ("postgresql://me@db/x", "postgresql://me@db/x"),
+        ("redis+tls://:SECRET@db/0", "redis+tls://…@db/0"),
+        ("https:/u:SECRET@h/x.csv", "https:/…@h/x.csv"),
+        ("host=db user=me password='my SECRET' port=1", "host=db user=me password=… port=1"),
+        ("Server=db;Uid=me;Pwd=SECRET;", "Server=db;Uid=me;Pwd=…;"),
+        ("AccountName=a;AccountKey=SECRET==;X=1", "AccountName=a;AccountKey=…;X=1"),
+        ("mail me@host: a/b?c", "mail me@host: a/b?c"),
+        ("did you mean `http://h/x`?", "did you mean `http://h/x`?"),
+    ],
+)
+def test_addresses_and_connection_strings_keep_their_secret(text: str, shown: str) -> None:
+    assert without_logins(text) == shown
+    assert without_secrets({"arguments": {"db": text}}) == {"arguments": {"db": shown}}
+    assert "SECRET" not in str(ConfigError(f"'{text}' is wrong", hint=f"use {text}"))

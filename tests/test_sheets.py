@@ -19,7 +19,7 @@ from palpate.data.cohorts import BuiltCohort, FlowStep, side_files, write_built_
 from palpate.data.cohorts.splits import read_splits
 from palpate.data.lexicons import read_ratings, read_replacements, read_words, write_rating_sheet
 from palpate.data.suites import import_csv, read_suite, write_cases, write_templates
-from palpate.files import as_cell, from_cell
+from palpate.privacy import as_cell, from_cell
 from palpate.report.history import HistoryLine
 
 ATTACKS = ["=cmd|' /C calc'!A0", "+1+cmd", "-2+3+cmd", "@SUM(1)", "\t=1", "\r=1", "＝1+1", "'=1"]

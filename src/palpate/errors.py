@@ -63,9 +63,26 @@ def _written(value: str) -> str:
     return plain if not plain or re.fullmatch(r"-?\d+(?:\.\d+)?", plain) else f'"{plain}"'
 
 
+_QUERY = re.compile(r"(?i)(\bhttps?:[^\s?'\"`]*)\?[^\s'\"`;]+")
+_LOGIN = re.compile(r"(?i)(\bhttps?:/{1,2}|\b[a-z][a-z0-9+.-]*:/{1,2}(?=[^\s/'\"`?#]*:))[^\s/'\"`?#]*@")
+"""Also of a path, which has one slash; the name of a user alone is shown, but for the web, where it may be a token."""
+_PASSWORD = re.compile(
+    r"(?i)\b(password|passwd|pwd|sslpassword|secret|token|api[_-]?key|accountkey)(\s*=\s*)('[^']*'|[^\s;&'\"`]+)"
+)
+
+
+def without_logins(text: str) -> str:
+    """A text without what addresses hide before their host and behind their path, and connection strings in them.
+
+    >>> without_logins("https://me:pass@host/predict?key=1"), without_logins("host=db password=abc user=me")
+    ('https://…@host/predict?…', 'host=db password=… user=me')
+    """
+    return _PASSWORD.sub(r"\1\2…", _LOGIN.sub(r"\1…@", _QUERY.sub(r"\1?…", text)))
+
+
 def _sentence(problem: str, hint: str | None) -> str:
-    """What is wrong and what to do, on one line whatever it quotes; a hint may be a question."""
-    said = " ".join((problem.rstrip(".") + (f"; {hint}" if hint else "")).splitlines())
+    """What is wrong and what to do, on one line whatever it quotes, without keys; a hint may be a question."""
+    said = without_logins(" ".join((problem.rstrip(".") + (f"; {hint}" if hint else "")).splitlines()))
     return said if said.endswith("?") else f"{said}."
 
 

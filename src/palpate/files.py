@@ -1,4 +1,4 @@
-"""Files on disk: YAML that knows its line numbers, files that are there whole or not at all, cells of spreadsheets.
+"""Files on disk: YAML that knows its line numbers, and files that are there whole or not at all.
 
 Whoever writes a configuration, a suite or a definition writes it by hand, so every complaint names the file and the
 line. `read_yaml` gives a tree of `YamlNode`s. Asking a node for something that it is not (a list where there is a
@@ -13,10 +13,10 @@ import io
 import os
 import re
 import shutil
-import unicodedata
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -30,10 +30,21 @@ MOST_LEVELS, MOST_NODES = 100, 100_000
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-_COMPUTED = frozenset("=+-@\t\r\n")
-_FILLERS = frozenset("\u115f\u1160\u3164\uffa0\u2800")
-"""Letters and signs without a stroke."""
-_SIGNED = re.compile(r"[+-]\d+(?:[.,]\d+)?(?:[eE][+-]?\d+)?%?")
+class _Values(yaml.constructor.SafeConstructor):
+    """YAML's values; one that is not what its tag says (`!!bool x`) is an error of YAML with a line."""
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep=deep)
+        except (ValueError, LookupError, AttributeError, TypeError, OverflowError) as error:
+            said = (
+                str(error)
+                if isinstance(error, ValueError)
+                else f"not a value of the type {node.tag.rpartition(':')[2]}"
+            )
+            raise yaml.constructor.ConstructorError(None, None, said, node.start_mark) from None
+
+
 _SYSTEM_ERROR = re.compile(r"\(os error (\d+)\)|No space left on device")
 _SCRATCH = re.compile(r"\.(\d+)\..+")
 PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700
@@ -46,6 +57,14 @@ def make_folder(path: Path) -> Path:
         missing.mkdir(PRIVATE_FOLDER, exist_ok=True)
     path.mkdir(exist_ok=True)  # says so where there is a file of this name
     return path
+
+
+def at_home(name: str | Path) -> Path:
+    """A path with `~` written out; as it is where nobody has that home."""
+    try:
+        return Path(name).expanduser()
+    except (RuntimeError, ValueError):
+        return Path(name)
 
 
 def make_private_file(path: Path) -> None:
@@ -69,6 +88,9 @@ def replacing(path: Path, *, folder: bool = False) -> Iterator[Path]:
     """
     make_folder(path.parent)
     scratch = path.with_name(f".{os.getpid()}.{path.name}")
+    for left in _left_in(path.parent).pop(path.name, ()):  # by a writer of this very path, which may hold notes
+        with suppress(OSError):
+            _remove(left)
     try:
         _remove(scratch)
         if not folder:
@@ -99,11 +121,26 @@ def failed_write(error: Exception, path: Path, scratch: Path | None = None) -> O
 
 def remove_scratch(folder: Path) -> None:
     """Remove what writers that were killed left in a folder (see `replacing`), those that still run aside."""
+    for left in _scratch_in(folder):
+        with suppress(OSError):  # another process was faster, or may not
+            _remove(left)
+
+
+def _scratch_in(folder: Path) -> Iterator[Path]:
     for left in folder.glob(".*"):
         named = _SCRATCH.match(left.name)
         if named and (int(named[1]) == os.getpid() or not _runs(int(named[1]))):
-            with suppress(OSError):  # another process was faster, or may not
-                _remove(left)
+            yield left
+
+
+@lru_cache(maxsize=1000)
+def _left_in(folder: Path) -> dict[str, list[Path]]:
+    """What killed writers had left in a folder when this process first wrote there, by the name that it was for."""
+    left: dict[str, list[Path]] = {}
+    with suppress(OSError):
+        for each in _scratch_in(folder):
+            left.setdefault(each.name[1:].partition(".")[2], []).append(each)
+    return left
 
 
 def _runs(pid: int) -> bool:
@@ -176,18 +213,16 @@ class YamlNode:
         if not isinstance(self.content, str) or kind not in ("int", "float", "bool", "null"):
             return self.parsed.value
         try:
-            return yaml.constructor.SafeConstructor().construct_object(self.parsed)
-        except (ValueError, yaml.YAMLError):
+            return _Values().construct_object(self.parsed)
+        except yaml.YAMLError:
             return self.parsed.value
 
     def plain(self) -> Any:
         """The whole value as YAML itself reads it: mappings, lists, numbers, dates."""
         try:
-            return yaml.constructor.SafeConstructor().construct_document(self.parsed)
+            return _Values().construct_document(self.parsed)
         except yaml.YAMLError as error:
             raise _syntax_error(self.file, "", error) from None
-        except ValueError as error:
-            raise self.error(f"not valid YAML ({error})") from None
 
     def error(self, problem: str, *, hint: str | None = None, key: str | None = None) -> ConfigError:
         """An error that names the file and the line of this value, or of one of its keys."""
@@ -284,10 +319,13 @@ def read_yaml(file: Path, *, needs: str) -> YamlNode:
 
 
 def parse_value(text: str) -> Any:
-    """A value as YAML reads it; ValueError where it is not YAML."""
+    """A value as YAML reads it; ValueError where it is not YAML, or too much of it."""
     try:
-        _refuse_unusable(text, Path())
-        return yaml.load(text, Loader=_LOADER)
+        root = _composed(text, Path())
+        if root is None:
+            return None
+        _build(root, Path(), (), [MOST_NODES])
+        return _Values().construct_document(root)
     except (yaml.YAMLError, UnicodeError, ConfigError) as error:
         raise ValueError("not valid YAML") from error
 
@@ -308,15 +346,20 @@ def _refuse_unusable(text: str, file: Path) -> None:
             raise ConfigError(problem, file=file, hint="write it with fewer levels")
 
 
+def _composed(text: str, file: Path) -> yaml.Node | None:
+    _refuse_unusable(text, file)
+    loader = _LOADER(text)
+    try:
+        root: yaml.Node | None = loader.get_single_node()
+        return root
+    finally:
+        loader.dispose()
+
+
 def parse_yaml(text: str, file: Path, *, needs: str) -> YamlNode:
     """The same for the text of a file that was read already."""
     try:
-        _refuse_unusable(text, file)
-        loader = _LOADER(text)
-        try:
-            root = loader.get_single_node()
-        finally:
-            loader.dispose()
+        root = _composed(text, file)
     except (yaml.YAMLError, UnicodeError) as error:
         raise _syntax_error(file, text, error) from None
     if root is None:
@@ -372,33 +415,3 @@ def _build(node: yaml.Node, file: Path, inside: tuple[int, ...], left: list[int]
             raise ConfigError(problem, file=file, hint="remove one")
         content[name], key_lines[name] = _build(value, file, inside, left), at
     return YamlNode(content, node, file, key_lines)
-
-
-def as_cell(value: object) -> object:
-    """A cell that a spreadsheet shows instead of computing it: a text that would be a formula gets an apostrophe.
-
-    >>> as_cell("=cmd|' /C calc'!A0"), as_cell("-4.5"), as_cell("- cough"), as_cell(0.5)
-    ("'=cmd|' /C calc'!A0", '-4.5', "'- cough", 0.5)
-    """
-    return f"'{value}" if isinstance(value, str) and _formula(value) else value
-
-
-def from_cell(text: str) -> str:
-    """What `as_cell` was given."""
-    return text[1:] if text.startswith("'") and _formula(text) else text
-
-
-def _formula(text: str) -> bool:
-    """Whether a spreadsheet would compute a text, apostrophes before it aside; a number may start with a sign.
-
-    Some drop what nobody sees (marks of direction, joiners, controls), so the first character that is seen decides.
-    """
-    bare = text.lstrip("'")
-    for sign in bare:
-        if sign.isalnum() and sign not in _FILLERS:
-            return False
-        if unicodedata.normalize("NFKC", sign)[:1] in _COMPUTED:  # also a wide or a small equals sign
-            return _SIGNED.fullmatch(bare) is None
-        if unicodedata.category(sign)[0] not in "CMZ" and sign not in _FILLERS:
-            return False
-    return False

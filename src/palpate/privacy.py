@@ -1,17 +1,23 @@
-"""What is not shown: text of notes in objects that are printed or logged or in a traceback, and secrets in options."""
+"""What is not shown: text of notes in objects that are printed or logged or in a traceback, and secrets in options.
+
+And what a spreadsheet must not compute: a text that would be a formula.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import re
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence, Sized
 from typing import Any, TypeVar
+
+from palpate.errors import without_logins
 
 C = TypeVar("C", bound=type)
 HIDDEN = "(hidden)"
 _WORDS = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+")
 _SECRET = {"token", "password", "passwd", "passphrase", "secret", "credential", "credentials", "auth", "bearer"}
-_SECRET |= {"authorization", "authorisation", "headers", "apikey"}
+_SECRET |= {"authorization", "authorisation", "headers", "apikey", "pwd", "cookie", "cookies", "dsn"}
 _KEYS = {"api", "access", "secret", "private", "signing", "subscription"}
 
 
@@ -61,6 +67,8 @@ def is_secret(name: str) -> bool:
     words = [word.lower() for word in _WORDS.findall(name)]
     if not words:
         return False
+    if words[-2:] == ["connection", "string"]:
+        return True
     return words[-1] in _SECRET or (words[-1] in ("key", "keys") and bool(_KEYS & set(words)))
 
 
@@ -80,8 +88,43 @@ def without_secrets(value: Any, name: str = "") -> Any:
 
 
 def without_query(source: str) -> str:
-    """A source without what a URL may hide in its query or before its host."""
-    if not source.startswith(("http:", "https:")):
-        return source
-    address, mark, _ = source.partition("?")
-    return f"{re.sub('//[^/@]*@', '//…@', address)}{'?…' if mark else ''}"
+    """A source without what a URL may hide in its query or before its host, and without passwords."""
+    return without_logins(source)
+
+
+# --- cells of spreadsheets ---------------------------------------------------------------------------------------
+
+_COMPUTED = frozenset("=+-@\t\r\n")
+_FILLERS = frozenset("\u115f\u1160\u3164\uffa0\u2800")
+"""Letters and signs without a stroke."""
+_SIGNED = re.compile(r"[+-]\d+(?:[.,]\d+)?(?:[eE][+-]?\d+)?%?")
+
+
+def as_cell(value: object) -> object:
+    """A cell that a spreadsheet shows instead of computing it: a text that would be a formula gets an apostrophe.
+
+    >>> as_cell("=cmd|' /C calc'!A0"), as_cell("-4.5"), as_cell("- cough"), as_cell(0.5)
+    ("'=cmd|' /C calc'!A0", '-4.5', "'- cough", 0.5)
+    """
+    return f"'{value}" if isinstance(value, str) and _formula(value) else value
+
+
+def from_cell(text: str) -> str:
+    """What `as_cell` was given."""
+    return text[1:] if text.startswith("'") and _formula(text) else text
+
+
+def _formula(text: str) -> bool:
+    """Whether a spreadsheet would compute a text, apostrophes before it aside; a number may start with a sign.
+
+    Some drop what nobody sees (marks of direction, joiners, controls), so the first character that is seen decides.
+    """
+    bare = text.lstrip("'")
+    for sign in bare:
+        if sign.isalnum() and sign not in _FILLERS:
+            return False
+        if unicodedata.normalize("NFKC", sign)[:1] in _COMPUTED:  # also a wide or a small equals sign
+            return _SIGNED.fullmatch(bare) is None
+        if unicodedata.category(sign)[0] not in "CMZ" and sign not in _FILLERS:
+            return False
+    return False

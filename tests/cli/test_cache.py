@@ -127,3 +127,27 @@ def test_the_commands(
     assert f"{cache} has" in kept.replace("\n", "")
     assert "1 models were removed" in palpate("cache", "prune", "--file", cache, "--unused", 30).out
     assert "30 scores were added" in palpate("cache", "merge", cache, "--file", tmp_path / "fresh.sqlite").out
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        *(
+            f"UPDATE blocks SET {change}"
+            for change in ("n = 'x'", "n = 1.5", "keys = 5", "keys = 'text'", "p = 'text'")
+        ),
+        *("UPDATE blocks SET p = printf('%*s', length(p), 'a')", "UPDATE models SET fingerprint = CAST(id AS BLOB)"),
+        *("UPDATE models SET used = x'ff'", "UPDATE models SET used = 5"),
+    ],
+)
+def test_values_of_another_type_in_a_cache(
+    damage: str, cache: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    palpate = CommandLine(capsys, monkeypatch)
+    with sqlite3.connect(cache) as db:
+        db.execute(damage)
+    other = tmp_path / "other.sqlite"
+    for words in (["size"], ["merge", cache, "--file", other], ["check"], ["prune", "--unused", "1"], ["size"]):
+        ran = palpate("cache", *words, *([] if "--file" in words else ["--file", cache]))
+        assert ran.code in (0, 2), ran.err
+    assert check_cache(cache).n_damaged == 0

@@ -16,7 +16,7 @@ from tests.conftest import notes_frame
 from tests.e2e.test_audit import files
 from tests.models.tiny_checkpoints import checkpoint as make_checkpoint
 
-N_KILLS = 20
+N_KILLS = int(os.environ.get("PALPATE_KILLS", "20"))
 MODEL = """
 import time, pathlib
 import numpy as np

@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from palpate.cli import _stopped
 from palpate.config import Config
 from palpate.data.tables import TableSpec, read_cohort
 from palpate.delimited import LONGEST_CELL, csv_rows, open_bytes
@@ -65,6 +66,9 @@ TWO = "cohorts: {a: {file: cohort.csv, case: case_id, labels: [sick]}, b: {file:
         (COHORT + MODELS + AUDITS + "ray: {num_cpus: .inf}\n", [], "`ray.num_cpus`: must be at most 10000"),
         (COHORT + MODELS + AUDITS.replace("100", "100, level: 0.9999999999999999"), [], "must be at most 0.9999"),
         (COHORT + MODELS + AUDITS.replace("100", "100, level: 1.0e-300"), [], "must be at least 0.5"),
+        (COHORT + MODELS.replace("python:scores:f", "predictions:~no-such-user/p.csv") + AUDITS, [], "p.csv"),
+        (COHORT + MODELS + AUDITS + "seed: !!bool x\n", [], "line 5: not valid YAML (not a value of the type bool)"),
+        (COHORT + MODELS + AUDITS, ["--set", "performance.split=!!timestamp x"], "the value is not valid YAML"),
         (COHORT + MODELS.replace("scores:f", "builtins:eval") + AUDITS, [], "model 'm', case 'c"),
     ],
 )
@@ -76,6 +80,25 @@ def test_one_sentence_for_what_was_an_internal_error(
     assert ran.code == (3 if "eval" in config else 2), ran.err
     assert said in ran.err.replace("\n", " ")
     assert "Traceback" not in ran.err
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        "{source: 'https://h.example/x?key=SEKRET', api: foo}",
+        "{source: 'https://h.example/x?key=SEKRET', timeout: -1}",
+        "{source: 'http://127.0.0.1:9/x?key=SEKRET', api: chat, model: m, prompt: no text}",
+        "{source: 'https://u:SEKRET@/x', allow_remote: true}",
+        "'htp://u:SEKRET@h/x'",
+        "'predictions:https://u:SEKRET@h/x.csv'",
+        "{source: 'http://127.0.0.1:99999/x?key=SEKRET', labels: [sick]}",
+    ],
+)
+def test_what_is_wrong_with_a_model_is_said_without_its_key(model: str, small: Path, palpate: CommandLine) -> None:
+    (small / "audit.yaml").write_text(f"{COHORT}models: {{m: {model}}}\ncache: cache.sqlite\n{AUDITS}")
+    ran = palpate("audit", small / "audit.yaml", "--log", small / "log.jsonl")
+    assert ran.code == 2, ran.err
+    assert "SEKRET" not in ran.err + (small / "log.jsonl").read_text()
 
 
 def test_a_word_of_the_command_line_that_is_no_text(palpate: CommandLine) -> None:
@@ -231,6 +254,32 @@ def test_a_stopped_run_says_how_to_go_on(number: int, small: Path) -> None:
         _, said = running.communicate(timeout=60)
     assert running.returncode == 130
     assert f"To go on: palpate audit {small / 'audit.yaml'} --resume" in said.replace("\n", "")
+
+
+IMPORTS = """
+import os, signal, sys
+class Stopping:
+    def find_spec(self, name, path=None, target=None):
+        if name == "palpate.cli.app":
+            os.kill(os.getpid(), int(sys.argv[1]))
+sys.meta_path.insert(0, Stopping())
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from palpate.__main__ import start
+start()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_who_stops_it_while_it_imports_reads_one_line(number: int) -> None:
+    ran = subprocess.run([sys.executable, "-c", IMPORTS, str(int(number))], capture_output=True, text=True)
+    assert ran.returncode == 130
+    assert ran.stderr == "palpate: stopped; nothing was begun.\n"
+
+
+def test_a_stopped_training_says_how_to_go_on() -> None:
+    said = _stopped(["palpate", "train", "caml", "--cohort", "my notes.csv", "--out", "m"])
+    assert said.endswith("To go on: palpate train caml --cohort 'my notes.csv' --out m --resume")
+    assert _stopped(["palpate", "cohort", "omop"]) == "stopped."
 
 
 WAITS = """

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
-from palpate.results import AuditResult, Estimate, estimates_frame
+from palpate.errors import RunError
+from palpate.results import AuditResult, Axis, Chart, Column, Estimate, Table, estimates_frame
 from palpate.run.checks import check_directory
 from palpate.run.directory import RunDirectory
 from tests.small_disks import run_on_small_disk
@@ -66,3 +68,62 @@ def test_pending_inputs_are_never_cut_off_silently(tmp_path: Path) -> None:
     """numpy's own `save` loses the last bytes on a disk that is full when C closes the file, and says nothing."""
     done = run_on_small_disk(_TWICE, tmp_path / "disk")
     assert "No space left on device" in done.stderr
+
+
+MISSHAPEN = [
+    *({"models": "m"}, {"models": [1]}, {"cohorts": [1e308]}, {"cohorts": {}}, {"cohorts": [{}]}, {"audits": ["data"]}),
+    *({"audits": {"data": 5}}, {"title": 5}, {"facts": [None]}, {"packages": []}, {"scoring": {"m": 1}}, {"config": 1}),
+    *({"cohorts": [{"name": "c", **wrong}]} for wrong in ({"n": "x"}, {"labels": {"a": 1}}, {"labels": [1e308]})),
+    {"models": [{"name": "m", "labels": "ill"}]},
+]
+
+
+@pytest.mark.parametrize("change", MISSHAPEN)
+def test_a_manifest_of_another_shape_is_damaged_and_set_aside(change: dict[str, object], tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path)
+    run.write_manifest({"audits": {"data": {}}, "models": [{"name": "m"}], "cohorts": [{"name": "c", "n": 3}]})
+    assert run.read_manifest()["cohorts"][0]["n"] == 3
+    run.write_manifest(change)
+    with pytest.raises(RunError, match=r"manifest\.json: the file is damaged; run the audit again with --resume"):
+        run.read_manifest()
+    run.set_aside_damage()
+    assert not run.exists
+
+
+def test_results_that_do_not_fit_are_damaged(tmp_path: Path) -> None:
+    run, table = (
+        RunDirectory(tmp_path),
+        Table(title="t", columns=(Column(name="a"), Column(name="b")), rows=((1, 2),)),
+    )
+    frame = estimates_frame([Estimate("data", "m", "auroc", label="ill", group="all", value=0.5, n=9)])
+    wrong = [
+        frame.drop("high"),
+        frame.drop("level"),
+        frame.with_columns(metric=pl.lit(-7)),
+        frame.with_columns(value=pl.lit("x")),
+    ]
+    run.write_result(AuditResult("data", pl.DataFrame(), blocks=(table,)))
+    assert run.read_result("data").blocks == (table,)
+    for estimates in wrong:
+        run.write_result(AuditResult("data", estimates))
+        with pytest.raises(RunError, match=r"data\.parquet: .* damaged; run the audit again with --resume"):
+            run.read_result("data")
+    axis = Axis(field="value", title="x")
+    misdrawn: list[dict[str, object]] = [{"value": [None]}, {"low": "x"}, {"group": []}, {"significant": {}}]
+    charts = [
+        Chart(
+            title="c", kind="forest", description="d", x=axis, y=axis, data=({"value": 0.5, "group": "all", **drawn},)
+        )
+        for drawn in misdrawn
+    ]
+    blocks: list[Table | Chart] = [table.model_copy(update={"rows": ((1,),)}), *charts]
+    for block in blocks:
+        run.write_result(AuditResult("data", frame, blocks=(block,)))
+        with pytest.raises(RunError, match=r"data\.json: the file is damaged"):
+            run.read_result("data")
+    run.write_result(AuditResult("data", frame, provenance=[[]]))  # type: ignore[arg-type]
+    with pytest.raises(RunError, match=r"data\.json: the file is damaged"):
+        run.read_result("data")
+    (tmp_path / "gate.json").write_text("[5]")
+    with pytest.raises(RunError, match=r"gate\.json: the file is damaged"):
+        run.read_gate()

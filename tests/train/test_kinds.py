@@ -16,6 +16,7 @@ from palpate.cases.cohort import Cohort, stack
 from palpate.errors import CohortError, ConfigError
 from palpate.models.adapters.palpate import read_manifest
 from palpate.train import TrainStep, kinds, options_of, train
+from palpate.train.resume import TRAINING, TrainingFiles, open_job
 from tests.train.synthetic_notes import cohort, frame
 from tests.train.training import SMALL, contents, predict, quick, rows_of, small
 
@@ -253,6 +254,18 @@ def test_resuming_a_finished_training_changes_nothing_and_another_one_is_refused
         train("tfidf-xgboost", data, out, small("tfidf-xgboost", seeds=[1, 2], max_depth=2), resume=True)
     with pytest.raises(ConfigError, match="different options or a different cohort"):
         train("tfidf-xgboost", cohort(244), out, small("tfidf-xgboost", seeds=[1, 2]), resume=True)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[1]", b"\xff", b'{"job": ' + b"[" * 100_000])
+def test_a_damaged_note_or_state_of_a_training_is_one_sentence(content: bytes, tmp_path: Path) -> None:
+    out = tmp_path / "m"
+    open_job(out, "this job", resume=False)
+    (out / TRAINING / "job.json").write_bytes(content)
+    with pytest.raises(ConfigError, match=r"job.json: the note of the interrupted training is damaged; remove"):
+        open_job(out, "this job", resume=True)
+    (out / TRAINING / "state.pt").write_bytes(content)
+    with pytest.raises(ConfigError, match=r"state.pt: the file is missing or damaged; remove"):
+        TrainingFiles(out / TRAINING, None, "cpu").restore(None)
 
 
 def test_a_lost_seed_is_trained_again(tmp_path: Path) -> None:

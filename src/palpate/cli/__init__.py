@@ -33,6 +33,8 @@ DEBUG, WITH_NOTES = "--debug", "--debug-with-notes"
 _STOPPED = 130
 _SECONDS_TO_HEAR = 0.01
 _with_notes = False
+_KEPT = {"audit": "what was scored", "train": "what was trained"}
+"""The commands with `--resume`, and what they go on from."""
 
 
 def _stop(*_: object) -> None:
@@ -99,7 +101,7 @@ def main() -> None:
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         what = "the disk is full; free some space and run the command again" if full else error.strerror
-        again = " with --resume: what was scored is kept" if full and _audits(sys.argv) else ""
+        again = f" with --resume: {_KEPT[sys.argv[1]]} is kept" if full and _resumes(sys.argv) else ""
         _end(error, f"{error.filename or 'a file'}: {what or kind_of(error)}{again}.", 2)
     except MemoryError as error:
         _end(error, "there is not enough memory for this; take fewer cases, labels or replicates.", 2)
@@ -113,16 +115,16 @@ def main() -> None:
         )
 
 
-def _audits(words: list[str]) -> bool:
-    return words[1:2] == ["audit"]
+def _resumes(words: list[str]) -> bool:
+    return any(word in _KEPT for word in words[1:2])
 
 
 def _stopped(words: list[str]) -> str:
     """What to say about a command that was stopped: how to go on with it."""
-    if not _audits(words):
+    if not _resumes(words):
         return "stopped."
     again = shlex.join(["palpate", *words[1:], *([] if "--resume" in words else ["--resume"])])
-    return f"stopped; what was scored is kept. To go on: {again}"
+    return f"stopped; {_KEPT[words[1]]} is kept. To go on: {again}"
 
 
 def _end(error: BaseException, sentence: str, code: int) -> None:

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from palpate.errors import ConfigError, InputError, RunError, closest
-from palpate.files import as_cell, write_atomically
+from palpate.files import write_atomically
+from palpate.privacy import as_cell
 from palpate.report.history import HistoryLine, HistoryPage, render_history
 from palpate.results import ESTIMATE_SCHEMA, METRIC_NAMES, AuditResult, headline_label
 from palpate.run.directory import RunDirectory

@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from palpate.errors import ConfigError
+from palpate.files import parse_value
 from palpate.models.options import Options
 
 _POSITIVE = {"1", "true", "yes", "y", "positive", "pos", "present", "+"}
@@ -88,8 +87,8 @@ def _as_yaml(name: Any) -> str:
     """A class name as it can be pasted into a YAML file: in quotes where it would be read as something else."""
     text = str(name)
     try:
-        plain = yaml.safe_load(f"positive: {text}") == {"positive": name}
-    except yaml.YAMLError:
+        plain = parse_value(f"positive: {text}") == {"positive": name}
+    except ValueError:
         plain = False
     return text if plain else "'" + text.replace("'", "''") + "'"
 

@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from palpate.errors import ConfigError, closest, first_problem
+from palpate.files import at_home
 
 _BLOCK = 1 << 20
 REPORT_MISSING = "set `missing: report` of the model to count missing scores and go on"
@@ -78,7 +79,7 @@ def sized_by(needs: Check) -> Callable[[Load], Load]:
 
 def existing(target: str, folder: Path) -> Path:
     """A file or folder named in the configuration, resolved against the configuration's own folder."""
-    path = folder / Path(target).expanduser()
+    path = folder / at_home(target)
     if not path.exists():
         raise ConfigError("model file or folder not found", file=path)
     return path

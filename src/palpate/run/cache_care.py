@@ -19,6 +19,8 @@ from palpate.cases.keys import KEY_BYTES
 from palpate.errors import ConfigError, InputError, closest
 from palpate.run.execute.cache import ScoreCache
 
+_NAMED = "typeof(fingerprint) = 'text'"
+
 
 class CachedModel(NamedTuple):
     """What a cache holds of one model."""
@@ -42,8 +44,9 @@ def read_models(path: Path) -> list[CachedModel]:
     """The models of a cache, the largest first."""
     with _opened(path) as db:
         rows = db.execute(
-            "SELECT fingerprint, coalesce(sum(n), 0), coalesce(sum(length(keys) + length(p)), 0), used "
-            "FROM models LEFT JOIN blocks ON blocks.model = models.id GROUP BY models.id"
+            "SELECT fingerprint, CAST(coalesce(sum(n), 0) AS INTEGER), coalesce(sum(length(keys) + length(p)), 0), "
+            "CASE WHEN typeof(used) = 'text' THEN used END FROM models LEFT JOIN blocks ON blocks.model = models.id "
+            f"WHERE {_NAMED} GROUP BY models.id"
         )
         return sorted((CachedModel(*row) for row in rows), key=lambda model: (-model.n_bytes, model.fingerprint))
 
@@ -55,11 +58,14 @@ def check_cache(path: Path) -> CacheCheck:
         blocks = db.execute("SELECT id, n, keys, p FROM blocks")
         damaged = [(number,) for number, *block in blocks if _is_damaged(*block)]
         db.executemany("DELETE FROM blocks WHERE id = ?", damaged)
+        db.execute(f"DELETE FROM models WHERE NOT {_NAMED}")
         return CacheCheck(said, len(damaged))
 
 
-def _is_damaged(n: int, keys: bytes, p: bytes) -> bool:
-    if not n or len(keys) != n * KEY_BYTES or len(p) % (8 * n):
+def _is_damaged(n: object, keys: object, p: object) -> bool:
+    if not isinstance(n, int) or not isinstance(keys, bytes) or not isinstance(p, bytes):  # SQLite keeps any type
+        return True
+    if not n or not p or len(keys) != n * KEY_BYTES or len(p) % (8 * n):
         return True
     values = np.frombuffer(p, dtype="<f8")
     return bool(np.any((values < 0) | (values > 1)))
@@ -113,7 +119,7 @@ def merge(path: Path, other: Path) -> int:
         target = ScoreCache(path)
         try:
             joined = "blocks JOIN models ON models.id = blocks.model"
-            blocks = db.execute(f"SELECT fingerprint, n, keys, p FROM {joined} ORDER BY blocks.id")
+            blocks = db.execute(f"SELECT fingerprint, n, keys, p FROM {joined} WHERE {_NAMED} ORDER BY blocks.id")
             for fingerprint, n, keys, p in blocks:
                 if _is_damaged(n, keys, p):
                     continue

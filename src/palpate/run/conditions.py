@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from palpate.errors import ConfigError, closest
+from palpate.files import at_home
 from palpate.results import ALL_LABELS, MACRO, MICRO
 from palpate.run.answering import ANSWER_METRICS
 from palpate.run.directory import RunDirectory
@@ -159,7 +160,7 @@ def parse(text: str, *, folder: Path = Path(), names: RunNames | None = None) ->
     sentence = " ".join(text.split())
     if match := _NO_DROP.fullmatch(sentence):
         names.check_audit(sentence, "performance")
-        return _parse_no_drop(sentence, match["metric"] or "auroc", folder / Path(match["run"]).expanduser())
+        return _parse_no_drop(sentence, match["metric"] or "auroc", folder / at_home(match["run"]))
     if match := _NO_CONCERN.fullmatch(sentence):
         if match["audit"] is not None:
             names.check_audit(sentence, match["audit"])

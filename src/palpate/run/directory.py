@@ -32,22 +32,90 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from palpate.cases.keys import KeyArray
 from palpate.cases.panics import panics_are_errors
 from palpate.errors import RunError, parse_json
 from palpate.files import make_folder, remove_scratch, replacing, write_atomically
-from palpate.results import AnyBlock, Attributions, AuditResult, Finding, ModelPredictions, Plan
+from palpate.results import ESTIMATE_SCHEMA, AnyBlock, Attributions, AuditResult, Finding, ModelPredictions, Plan
 from palpate.results.verdicts import Answer
 from palpate.run.tables import prediction_tables, variant_tables, write_parts
 
 SCHEMA = 1
+_AGAIN = "run the audit again with --resume"
 _FOLDERS = ("variants", "predictions", "results", "pending")
 _SUFFIXES = (".json", ".parquet", ".npy", ".html", ".xml")
 _BLOCKS: TypeAdapter[tuple[Any, ...]] = TypeAdapter(tuple[AnyBlock, ...])
 _ANSWERS: TypeAdapter[tuple[Answer, ...]] = TypeAdapter(tuple[Answer, ...])
 _FINDINGS: TypeAdapter[tuple[Finding, ...]] = TypeAdapter(tuple[Finding, ...])
+_PROVENANCE: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
+_GATE: TypeAdapter[list[dict[str, Any]]] = TypeAdapter(list[dict[str, Any]])
+_NUMBERS = ("value", "low", "high", "n")
+"""Of a point of a chart."""
+_NEEDED = set(ESTIMATE_SCHEMA) - {"n_family", "pointwise_low", "pointwise_high"}
+"""Columns that the estimates of every version have."""
+_Options = dict[str, Any]
+
+
+class _Listed(BaseModel):
+    name: str
+
+
+class _ListedModel(_Listed):
+    source: str = ""
+    labels: list[str] = []
+    n_labels: int = 0
+
+
+class _ListedCohort(_Listed):
+    n: float | None = None
+    n_patients: float | None = None
+    n_labels: int = 0
+    n_table: float | None = None
+    labels: list[_Listed] = []
+    splits: dict[str, Any] = {}
+
+
+class _ManifestShape(BaseModel):
+    """What whoever reads a manifest relies on; a run of another day may lack any of it."""
+
+    title: str = ""
+    config: _Options = {}
+    include_text: bool = False
+    palpate: str = ""
+    id: str = ""
+    created: str = ""
+    audits: dict[str, _Options] = {}
+    facts: list[str] = []
+    models: list[_ListedModel] = []
+    packages: dict[str, str | None] = {}
+    scoring: dict[str, _Options] = {}
+    fingerprints: _Options = {}
+    cohorts: list[_ListedCohort] = []
+
+
+def _is_manifest(found: object) -> bool:
+    try:
+        _ManifestShape.model_validate(found, strict=True)
+    except ValidationError:
+        return False
+    return True
+
+
+def _refuse_misfits(blocks: Sequence[Any], estimates: pl.DataFrame, file: Path) -> None:
+    """Refuse tables with rows of another length, charts without numbers, and estimates without their columns."""
+    tables, charts = ([block for block in blocks if (block.type == "chart") is drawn] for drawn in (False, True))
+    ragged = any(len(row) != len(table.columns) for table in tables for row in table.rows)
+    points = [point for chart in charts for point in chart.data]
+    ragged = ragged or any(not isinstance(point.get(name), int | float | None) for point in points for name in _NUMBERS)
+    ragged = ragged or any(isinstance(value, list | dict) for point in points for value in point.values())
+    wrong = [name for name, kind in ESTIMATE_SCHEMA.items() if estimates.schema.get(name, kind) != kind]
+    if estimates.width and not set(estimates.columns) >= _NEEDED:
+        problem = "its results were written by another version of palpate, or are damaged"
+        raise RunError(problem, file=file.with_suffix(".parquet"), hint=_AGAIN)
+    if ragged or wrong:
+        raise RunError("the file is damaged", file=file if ragged else file.with_suffix(".parquet"), hint=_AGAIN)
 
 
 def _write_json(path: Path, value: Any) -> None:
@@ -96,12 +164,11 @@ class RunDirectory:
     def read_manifest(self) -> dict[str, Any]:
         """What was run here."""
         manifest = self._read_json("manifest.json")
+        file = self.path / "manifest.json"
         if not isinstance(manifest, dict) or manifest.get("schema") != SCHEMA:
-            raise RunError(
-                "this run was written by another version of palpate",
-                file=self.path / "manifest.json",
-                hint="run the audit again",
-            )
+            raise RunError("this run was written by another version of palpate", file=file, hint="run the audit again")
+        if not _is_manifest(manifest):
+            raise RunError("the file is damaged", file=file, hint=_AGAIN)
         return manifest
 
     def _read_json(self, name: str) -> Any:
@@ -111,13 +178,13 @@ class RunDirectory:
         except FileNotFoundError:
             raise RunError(f"this directory holds no run ({name} is missing)", file=self.path) from None
         except ValueError:
-            raise RunError("the file is damaged", file=path, hint="run the audit again with --resume") from None
+            raise RunError("the file is damaged", file=path, hint=_AGAIN) from None
 
     def set_aside_damage(self) -> None:
         """Rename a manifest that can't be read, so that the run is started anew; scores are in the cache."""
         try:
             found = parse_json((self.path / "manifest.json").read_text(encoding="utf-8"))
-            damaged = not isinstance(found, dict) or not isinstance(found.get("fingerprints", {}), dict)
+            damaged = not _is_manifest(found)
         except OSError:
             return
         except ValueError:
@@ -242,15 +309,18 @@ class RunDirectory:
             blocks = _BLOCKS.validate_python(content["blocks"])
             findings = _FINDINGS.validate_python(content["findings"])
             answers = _ANSWERS.validate_python(content.get("answers", ()))
+            provenance = _PROVENANCE.validate_python(content.get("provenance", {}))
         except (KeyError, TypeError, ValidationError):
-            raise RunError("the file is damaged", file=self.path / "results" / f"{audit}.json") from None
+            raise RunError("the file is damaged", file=self.path / "results" / f"{audit}.json", hint=_AGAIN) from None
+        estimates = self._read_frame(f"results/{audit}.parquet")
+        _refuse_misfits(blocks, estimates, self.path / "results" / f"{audit}.json")
         return AuditResult(
             audit=audit,
-            estimates=self._read_frame(f"results/{audit}.parquet"),
+            estimates=estimates,
             blocks=blocks,
             findings=findings,
             answers=answers,
-            provenance=content.get("provenance", {}),
+            provenance=provenance,
             replicates=self._read_frame(f"results/{audit}.replicates.parquet", optional=True),
         )
 
@@ -285,8 +355,10 @@ class RunDirectory:
         """The gate's verdict, or None where there is no gate."""
         if not (self.path / "gate.json").is_file():
             return None
-        verdicts: list[dict[str, Any]] = self._read_json("gate.json")
-        return verdicts
+        try:
+            return _GATE.validate_python(self._read_json("gate.json"))
+        except ValidationError:
+            raise RunError("the file is damaged", file=self.path / "gate.json", hint=_AGAIN) from None
 
     def write_report(self, html: str) -> Path:
         """The report; returns where it is."""
@@ -314,6 +386,4 @@ class RunDirectory:
             with panics_are_errors(path):
                 return pl.read_parquet(path, glob=False, hive_partitioning=False)
         except (OSError, pl.exceptions.PolarsError):
-            raise RunError(
-                "the file is missing or damaged", file=path, hint="run the audit again with --resume"
-            ) from None
+            raise RunError("the file is missing or damaged", file=path, hint=_AGAIN) from None

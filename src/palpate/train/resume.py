@@ -8,11 +8,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from palpate.errors import ConfigError
+from palpate.errors import ConfigError, parse_json
 from palpate.files import replacing, write_atomically
 
 TRAINING = ".training"
 """The folder in OUT for the files of an unfinished training."""
+_AGAIN = "remove the folder and train again"
 
 
 def open_job(out: Path, job: str, *, resume: bool, finished: Sequence[str | None] = ()) -> None:
@@ -27,7 +28,7 @@ def open_job(out: Path, job: str, *, resume: bool, finished: Sequence[str | None
         if not resume:
             hint = "choose another folder, or continue an interrupted training with --resume"
             raise ConfigError("the folder is not empty", file=out, hint=hint)
-        found = [*finished, *([json.loads(note.read_text(encoding="utf-8")).get("job")] if note.is_file() else [])]
+        found = [*finished, *([_job_of(note)] if note.is_file() else [])]
         if not found:
             raise ConfigError("this folder has no training to resume", file=out, hint="choose an empty folder")
         if any(other != job for other in found):
@@ -37,6 +38,14 @@ def open_job(out: Path, job: str, *, resume: bool, finished: Sequence[str | None
                 hint="resume with those, or choose an empty folder",
             )
     write_atomically(note, json.dumps({"job": job}) + "\n")
+
+
+def _job_of(note: Path) -> str | None:
+    try:
+        found = parse_json(note.read_text(encoding="utf-8"))["job"]
+    except (ValueError, KeyError, TypeError):
+        raise ConfigError("the note of the interrupted training is damaged", file=note, hint=_AGAIN) from None
+    return found if isinstance(found, str) else None
 
 
 @dataclass
@@ -109,4 +118,10 @@ class TrainingFiles:
     def _read(self, name: str) -> Any:
         import torch
 
-        return torch.load(self._home / name, map_location=self._device, weights_only=True)
+        try:
+            content = torch.load(self._home / name, map_location=self._device, weights_only=True)
+        except Exception as error:  # whatever torch meets in a damaged file
+            raise ConfigError("the file is missing or damaged", file=self._home / name, hint=_AGAIN) from error
+        if not isinstance(content, dict):
+            raise ConfigError("the file is damaged", file=self._home / name, hint=_AGAIN)
+        return content

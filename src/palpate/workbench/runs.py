@@ -10,7 +10,7 @@ from starlette.responses import FileResponse, HTMLResponse, Response
 
 from palpate.commands.history import AUROC, Choice, as_csv, history
 from palpate.errors import InputError
-from palpate.files import as_cell
+from palpate.privacy import as_cell
 from palpate.report.history import HistoryPage, render_history
 from palpate.report.scorecard import AnswerView, ModelHead
 from palpate.workbench.pages import BenchProblem, sentence_of

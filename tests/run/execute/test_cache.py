@@ -117,3 +117,25 @@ def test_a_stored_nan_is_an_answer_only_of_a_model_that_may_miss(tmp_path: Path)
     found, p = cache.get("m", keys(2), 1, may_miss=False)
     assert found.all()
     assert p.ravel().tolist() == [0.25, 0.5]
+
+
+WRONG = {
+    "keys": ["'text'", "5", "hex(keys)", "printf('%*s', length(keys), 'a')", "zeroblob(7)", "x''"],
+    "p": ["'text'", "5", "x''", "zeroblob(7)", "printf('%*s', length(p), 'a')"],
+}
+
+
+@pytest.mark.parametrize(("column", "value"), [(column, value) for column, values in WRONG.items() for value in values])
+def test_a_block_of_another_type_is_scored_again(column: str, value: str, tmp_path: Path) -> None:
+    cache = ScoreCache(tmp_path / "c.sqlite")
+    cache.put("m", keys(3), np.full((3, 1), 0.25))
+    cache.put("m", keys(5)[3:], np.full((2, 1), 0.75))
+    cache._db.execute(f"UPDATE blocks SET {column} = {value} WHERE id = 1")
+    found, p = cache.get("m", keys(5), 1)
+    assert found.tolist() == [False] * 3 + [True] * 2
+    assert p[3:].ravel().tolist() == [0.75, 0.75]
+    cache.put("m", keys(6)[5:], np.full((1, 1), 0.5))
+    cache._db.execute(f"UPDATE blocks SET {column} = {value} WHERE id = (SELECT max(id) FROM blocks)")
+    for k in range(70):  # until the small blocks are joined
+        cache.put("m", keys(7 + k)[-1:], np.full((1, 1), 0.5))
+    assert cache.get("m", keys(76), 1)[0].tolist() == [False] * 3 + [True] * 2 + [False] + [True] * 70

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from palpate.cases.columns import NUMBER, ColumnCheck, missing_column, quote, with_points
 from palpate.data.tables.formats import format_of
 from palpate.errors import CohortError, InputError
-from palpate.files import as_cell, from_cell, replacing
+from palpate.files import replacing
 from palpate.perturb.words import USUAL_SCALE, Ratings, RatingScale, normalise_word, read_scale, tokens
+from palpate.privacy import as_cell, from_cell
 
 WORD, REPLACEMENT = "word", "replacement"
 SCALE, INSTRUCTION = "scale", "instruction"

@@ -14,11 +14,12 @@ from typing import Any, TextIO
 from palpate.data.suites.finished import import_jsonl
 from palpate.data.suites.templates import ImportedTemplates, Slots, import_csv, import_templates, write_templates
 from palpate.errors import ConfigError
-from palpate.files import as_cell, replacing
+from palpate.files import replacing
 from palpate.perturb.suites import list_suites, load_suite, read_suite_yaml
 from palpate.perturb.suites.cases import Case, SuiteCases
 from palpate.perturb.suites.schema import Template
 from palpate.perturb.suites.suite import Suite
+from palpate.privacy import as_cell
 
 __all__ = [
     "ImportedTemplates",

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 from palpate.data.suites.answers import CLASS, EXPECT, LABEL, AnswerReader, read_expectation
 from palpate.data.suites.assembly import NO_RULE, SuiteRow, assemble
 from palpate.errors import ConfigError
-from palpate.files import as_cell, replacing
+from palpate.files import replacing
 from palpate.perturb.suites import suites_folder
 from palpate.perturb.suites.grouping import group_variations, nearest_bases
 from palpate.perturb.suites.lexicons import Attribute, Lexicon, load_lexicon
@@ -20,6 +20,7 @@ from palpate.perturb.suites.readers import is_id
 from palpate.perturb.suites.schema import Template, Test
 from palpate.perturb.suites.suite import Suite
 from palpate.perturb.suites.tables import EACH, read_table
+from palpate.privacy import as_cell
 
 Slots = Mapping[str, str | Sequence[str | Mapping[str, Attribute]]]
 """The values of slots by name: one text, or a list of texts and entries with attributes."""

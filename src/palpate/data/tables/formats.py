@@ -37,7 +37,7 @@ from palpate.delimited import (
     plain_frame,
 )
 from palpate.errors import CohortError, parse_json
-from palpate.files import as_cell, from_cell
+from palpate.privacy import as_cell, from_cell
 from palpate.registry import optional
 
 BATCH_ROWS = 2_000
@@ -110,7 +110,7 @@ def check_complete(file: Path, form: Format) -> bool:
 
 
 def escaped(frame: pl.DataFrame) -> pl.DataFrame:
-    """A table to be written as CSV: in a spreadsheet, a text that would be computed is shown (`palpate.files.as_cell`).
+    """A table to be written as CSV: in a spreadsheet, a text that would be computed is shown (`as_cell`).
 
     >>> escaped(pl.DataFrame({"word": ["=1+1", "fever"]}))["word"].to_list()
     ["'=1+1", 'fever']

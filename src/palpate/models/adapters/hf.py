@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from palpate.cases.edits import Inputs
+from palpate.files import at_home
 from palpate.models import Model, Probabilities
 from palpate.models.classes import ClassOptions
 from palpate.models.devices import Device, DeviceOptions, check_device, choose, compiled
@@ -308,14 +309,14 @@ def _pool(p_window: Probabilities, windows: Windows, pooling: str) -> Probabilit
 def check(target: str, options: Mapping[str, Any], *, folder: Path) -> HfOptions:
     """The options, if they are right and the folder holds a checkpoint."""
     own = parse_options(HfOptions, f"hf:{target}", options)
-    check_checkpoint(folder / Path(target).expanduser(), trust=own.trust)
+    check_checkpoint(folder / at_home(target), trust=own.trust)
     check_device(own)
     return own
 
 
 def needs(target: str, options: Mapping[str, Any], *, folder: Path) -> MemoryNeed:
     """The memory that the checkpoint would take, from its configuration."""
-    own, path = check(target, options, folder=folder), folder / Path(target).expanduser()
+    own, path = check(target, options, folder=folder), folder / at_home(target)
     require_torch(f"the model hf:{target}", "transformers")
     check_own_code(path, trust=own.trust)
     config = load_config(path, trust=own.trust)
@@ -333,7 +334,7 @@ def load(target: str, options: Mapping[str, Any], *, folder: Path) -> Model:
     """The checkpoint in a folder, with its files, task, weights and labels checked."""
     source = f"hf:{target}"
     own = check(target, options, folder=folder)
-    path = folder / Path(target).expanduser()
+    path = folder / at_home(target)
     require_torch(f"the model {source}", "transformers")
     import torch
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from palpate.delimited import looks_like
 from palpate.errors import ConfigError
-from palpate.files import from_cell
+from palpate.privacy import from_cell
 
 MARKS = (",", ";", "\t")
 """What may separate the cells of a row."""

@@ -145,12 +145,16 @@ class ScoreCache:
         # The keys of a block come before its probabilities, which are read only where they are needed.
         blocks = self._db.execute("SELECT id, keys FROM blocks WHERE model = ? ORDER BY id", known_as)
         damaged = []
-        for number, keys in blocks:
-            rows, at = places.find_new(_keys(keys), found)
+        for number, blob in blocks:
+            keys = _keys(blob)
+            if keys is None:
+                damaged.append((number,))
+                continue
+            rows, at = places.find_new(keys, found)
             if not len(rows):
                 continue
             (answers,) = self._db.execute("SELECT p FROM blocks WHERE id = ?", (number,)).fetchone()
-            values = probabilities(answers, len(keys) // KEY_BYTES, p.shape[1])
+            values = probabilities(answers, len(keys), p.shape[1])
             if values is None or (not may_miss and bool(np.isnan(values).any())):
                 damaged.append((number,))
                 found[at] = False
@@ -190,8 +194,16 @@ class ScoreCache:
             ).fetchall()
             if len(small) < 2:
                 return
-            keys = _keys(b"".join(keys for keys, _ in small))
-            p = np.frombuffer(b"".join(p for _, p in small), dtype="<f8").reshape(len(keys), -1)
+            n_labels = len(small[-1][1]) // 8 // (len(small[-1][0]) // KEY_BYTES)  # of what was just put
+            read = [
+                (found, probabilities(p, len(found), n_labels))
+                for keys, p in small
+                if (found := _keys(keys)) is not None
+            ]
+            whole = [(found, p) for found, p in read if p is not None]  # what is damaged is scored again
+            if not whole:
+                return
+            keys, p = (np.concatenate(parts) for parts in zip(*whole, strict=True))
             rows = distinct(keys).rows
             self._db.execute("DELETE FROM blocks WHERE model = ? AND id > ?", (model, last))
             self._insert(model, keys[rows].tobytes(), p[rows].tobytes(), len(rows))
@@ -206,11 +218,14 @@ def probabilities(blob: bytes, n: int, n_labels: int) -> Scores | None:
 
     NaN is the answer of a model that may have none.
     """
-    if len(blob) != 8 * n * n_labels:
+    if not isinstance(blob, bytes) or len(blob) != 8 * n * n_labels:
         return None
     p = np.frombuffer(blob, dtype="<f8").reshape(n, n_labels)
     return None if bool(np.any((p < 0) | (p > 1))) else p
 
 
-def _keys(blob: bytes) -> KeyArray:
+def _keys(blob: object) -> KeyArray | None:
+    """The keys of a block, or None where they are something else: SQLite keeps any type in any column."""
+    if not isinstance(blob, bytes) or not blob or len(blob) % KEY_BYTES:
+        return None
     return np.frombuffer(blob, dtype="<u8").reshape(-1, 2)

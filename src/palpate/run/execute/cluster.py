@@ -18,6 +18,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from palpate.errors import ConfigError
+from palpate.files import at_home
 from palpate.models import ModelSpec
 from palpate.models.adapters.remote import is_loopback
 
@@ -149,5 +150,5 @@ def _files_of(scheme: str, target: str, folder: Path) -> Path | None:
         module = folder / Path(*target.partition(":")[0].split("."))
         candidates = [folder / module.relative_to(folder).parts[0], module.with_suffix(".py")]
     else:
-        candidates = [folder / Path(target).expanduser()]
+        candidates = [folder / at_home(target)]
     return next((path.resolve() for path in candidates if path.exists()), None)

@@ -25,7 +25,7 @@ from palpate.data.annotations.cas_changes import AddedPlace, CodedPlace, change_
 from palpate.data.annotations.uima_cas import write_json
 from palpate.data.annotations.webanno import CURATED, Document, Layer, LayerSpan
 from palpate.data.annotations.webanno_projects import AnnotatedDocument, ChartIs, agreement_of
-from palpate.files import as_cell
+from palpate.privacy import as_cell
 from palpate.stats.evidence import spans
 from palpate.stats.evidence.annotation_agreement import character_agreement
 from palpate.workbench.evidence.decisions import (

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -67,8 +68,8 @@ def _rows(file: Path, content: str) -> list[dict[str, Any]]:
         try:
             found = parse_value(content)
         except ValueError as error:
-            mark = getattr(error.__cause__, "problem_mark", None)
-            raise _error(file, "is not valid YAML", f"look at line {mark.line + 1 if mark else 1}") from None
+            told = re.search(r"\bline (\d+)", str(error.__cause__))  # of YAML's marks and of palpate's own sentences
+            raise _error(file, "is not valid YAML", f"look at line {told[1] if told else 1}") from None
         return _listed(file, found.get("examples", [found]) if isinstance(found, dict) else found)
     if kind in (".jsonl", ".ndjson", ".json") or content.lstrip()[0] in "[{":
         return _json_rows(file, content)

@@ -22,6 +22,7 @@ import httpx
 from pydantic import Field
 
 from palpate.errors import ConfigError, ModelError, parse_json
+from palpate.files import at_home
 from palpate.models.adapters.remote.connections import ClosedWhileFree, Connections, TooLarge
 from palpate.models.adapters.remote.pacing import Pacer, asked_to_wait, used_up
 from palpate.models.adapters.remote.said import error_of, shown
@@ -317,7 +318,7 @@ def tls_context(url: httpx.URL, authority: str | None, folder: Path) -> ssl.SSLC
         return None
     if authority is None:
         return httpx.create_ssl_context(trust_env=False)
-    file = folder / Path(authority).expanduser()
+    file = folder / at_home(authority)
     if not file.is_file():
         raise ConfigError("the file of certificates is not found", file=file, at=("ca",))
     try:
@@ -365,8 +366,11 @@ def checked_url(url: str, *, allow_remote: bool) -> httpx.URL:
     """The parsed URL, if texts may be sent there."""
     try:
         parsed = httpx.URL(url)
+        wrong = parsed.port is not None and not 0 < parsed.port < 2**16
     except httpx.InvalidURL:
-        raise ConfigError(f"'{url}' is not a URL") from None
+        wrong = True
+    if wrong:
+        raise ConfigError(f"'{url}' is not a URL")
     host = parsed.host
     if not host:
         raise ConfigError(f"'{url}' names no host", hint="a URL is like http://127.0.0.1:8000/predict")
