@@ -10,6 +10,7 @@ import pytest
 from sklearn import metrics as sk
 
 from palpate.audits.subgroups import Subgroups
+from palpate.audits.subgroups.estimates import AS_QUESTIONS
 from palpate.audits.subgroups.measures import METRICS
 from palpate.cases.cohort import Cohort
 from palpate.results import AuditResult, Chart, Table
@@ -93,7 +94,10 @@ def test_two_groups_are_one_comparison_seen_from_both_sides(result: AuditResult)
     assert (one["value"], one["low"], one["high"]) == (-other["value"], -other["high"], -other["low"])
     assert one["p_value"] == other["p_value"]
     groups = 1 + 4 + 4 + 8  # genders count once; races and their intersections include missing ones
-    assert one["n_family"] <= 2 * groups
+    beside = find(result, "brier", "gender=f", reference="all others", model="m")
+    assert beside["n_family"] <= 2 * groups
+    assert one["n_family"] <= 2 * groups * AS_QUESTIONS, "AUROC shares the level with the other questions"
+    assert one["n_family"] > 2 * groups - 8
 
 
 def test_equal_models_do_not_differ_in_any_group(result: AuditResult) -> None:

@@ -14,6 +14,7 @@ from palpate.audits.kit.answers import Question, visible_margin
 from palpate.audits.kit.rows import EstimateIndex
 from palpate.audits.kit.thresholds import Thresholds
 from palpate.audits.kit.wording import listed
+from palpate.audits.subgroups.estimates import AS_QUESTIONS
 from palpate.audits.subgroups.measures import Contrast, GroupCurve
 from palpate.audits.subgroups.plan import Partition
 from palpate.results import Estimate
@@ -132,7 +133,8 @@ class SubgroupAnalysis:
         found = []
         for group, row in known:
             asked = self.risks._replace(margin=visible_margin(self.risks.margin, row))
-            effect = asked.effect(row, self.n_patients[group], n_family=len(known) * len(self.models))
+            n_family = len(known) * len(self.models) * AS_QUESTIONS
+            effect = asked.effect(row, self.n_patients[group], n_family=n_family)
             if effect is not None:
                 found.append(effect._replace(label=self.named(group, row.label), where=group))
         return [*found, *self.open_effects(self.risks, model)] or [_nothing(self.risks)]

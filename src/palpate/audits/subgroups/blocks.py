@@ -236,7 +236,8 @@ def _difference_table(analysis: SubgroupAnalysis) -> Table:
     found = [row for row in analysis.estimates if row.reference in references and row.metric in wanted]
     return table(
         f"Each group against {comparison_words(analysis)}",
-        f"p-values and intervals are corrected ({analysis.correction}) over the groups, models and labels of a metric. "
+        f"p-values and intervals are corrected ({analysis.correction}) over the groups, models and labels of a metric; "
+        "those of AUROC and sensitivity, which answer questions, hold for all questions of this audit together. "
         "By metric, the largest loss first.",
         columns("Model", "Label", "Group", "Against", "Metric", *DIFFERENCE),
         [

@@ -26,6 +26,13 @@ COMPARED = tuple(name for name in METRICS if name not in ("adaptive_calibration_
 MODEL_GAP = "auroc_difference"
 """How much more the AUROC of one model differs between a group and its reference than that of another."""
 PATIENTS = "patients"
+JUDGED = ("auroc", "sensitivity")
+"""Metrics whose differences between groups answer a question of the scorecard."""
+AS_QUESTIONS = 2
+"""How many questions share the level: whether it is worse, whether it misses more, whether risks are right.
+
+The first two look one way only, so that each can be wrong in half of what an interval leaves out: as one together.
+"""
 
 
 def level_estimates(writer: RowWriter, found: GroupMeasures) -> Iterator[Estimate]:
@@ -128,7 +135,11 @@ def subgroup_rows(
     correction: Correction,
     family: Family,
 ) -> SubgroupRows:
-    """Label by label. The differences of a metric are one family between groups, and another between models."""
+    """Label by label. The differences of a metric are one family between groups, and another between models.
+
+    Those that answer a question share the level with the other questions, so that an audit of groups without
+    differences raises an alarm about any of them in at most 5 of 100 cases.
+    """
     levels: list[Estimate] = []
     differences: list[Estimate] = []
     n_patients: dict[str, int] = {}
@@ -148,10 +159,17 @@ def subgroup_rows(
     def question(row: Estimate) -> Hashable:
         return row.reference in models, row.metric
 
+    def is_judged(row: Estimate) -> bool:
+        return row.metric in JUDGED and row.reference not in models and family == "question"
+
+    rows = [row for row in differences if not _is_twin(row, twins)]
+    judged = [row for row in rows if is_judged(row)]
+    others = [row for row in rows if not is_judged(row)]
     chosen = one_family(family) or question
-    tested = corrected(
-        [row for row in differences if not _is_twin(row, twins)], correction, writer.level, family_of=chosen
-    )
+    tested = [
+        *corrected(judged, correction, writer.level, family_of=chosen, n_questions=AS_QUESTIONS),
+        *corrected(others, correction, writer.level, family_of=chosen),
+    ]
     return SubgroupRows([*levels, *tested, *_turned(differences, tested, twins)], n_patients, few)
 
 
