@@ -101,6 +101,8 @@ def test_results_that_do_not_fit_are_damaged(tmp_path: Path) -> None:
         frame.drop("level"),
         frame.with_columns(metric=pl.lit(-7)),
         frame.with_columns(value=pl.lit("x")),
+        frame.with_columns(value=pl.lit(float("nan"))),
+        frame.with_columns(high=pl.lit(float("inf"))),
     ]
     run.write_result(AuditResult("data", pl.DataFrame(), blocks=(table,)))
     assert run.read_result("data").blocks == (table,)

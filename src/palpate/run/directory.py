@@ -114,6 +114,8 @@ def _refuse_misfits(blocks: Sequence[Any], estimates: pl.DataFrame, file: Path) 
     if estimates.width and not set(estimates.columns) >= _NEEDED:
         problem = "its results were written by another version of palpate, or are damaged"
         raise RunError(problem, file=file.with_suffix(".parquet"), hint=_AGAIN)
+    numbers = estimates.select(pl.col(pl.Float64).is_finite().all())  # what can't be computed is null
+    wrong += [column.name for column in numbers if column.item() is False]
     if ragged or wrong:
         raise RunError("the file is damaged", file=file if ragged else file.with_suffix(".parquet"), hint=_AGAIN)
 
