@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+import palpate
 from palpate.cases.edits import Inputs
 from palpate.errors import ConfigError, ModelError
+from palpate.models.adapters.local_code import serving
 from palpate.models.adapters.python import load
 
 TEXTS = ["a fever", "", "fever fever"]
@@ -180,3 +182,23 @@ def test_its_own_modules_are_found_when_they_are_needed(tmp_path: Path) -> None:
         "    return [W + found[-1]] * len(texts)\n",
     )
     assert predict("my_model:f", tmp_path)[0, 0] == 0.75
+
+
+@pytest.mark.parametrize("around", [Path(palpate.__file__).parents[2], None], ids=["palpate", "another model"])
+def test_a_thread_finds_the_modules_of_its_own_folder(around: Path | None, tmp_path: Path) -> None:
+    """Also where another configuration lies around it, or around palpate itself."""
+    with serving(str(around or tmp_path)):
+        pass
+    inner = tmp_path / "inner"
+    module(inner, "W = 0.25\n", f"my_weights_{around is None}")
+    module(
+        inner,
+        "import threading\n"
+        "found = []\n"
+        f"def late():\n    import my_weights_{around is None} as own\n    found.append(own.W)\n"
+        "def f(texts):\n"
+        "    t = threading.Thread(target=late)\n    t.start()\n    t.join()\n"
+        "    return [found[-1]] * len(texts)\n",
+        "my_inner_model",
+    )
+    assert predict("my_inner_model:f", inner)[0, 0] == 0.25

@@ -13,9 +13,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
 from types import FrameType, ModuleType
 
 _serving = threading.local()
+_OWN = f"{Path(__file__).parents[2]}/"
+"""palpate's own code, which is not the user's where a configuration lies in a checkout of palpate."""
 
 
 class FolderFinder(MetaPathFinder):
@@ -42,7 +45,7 @@ class FolderFinder(MetaPathFinder):
         while frame is not None:
             file = frame.f_code.co_filename
             found = [folder for folder in self.folders if file.startswith(f"{folder}/")]
-            if found:
+            if found and not file.startswith(_OWN):
                 return max(found, key=len)
             frame = frame.f_back
         return None
