@@ -64,7 +64,7 @@ def _written(value: str) -> str:
 
 
 _QUERY = re.compile(r"(?i)(\bhttps?:[^\s?'\"`]*)\?[^\s'\"`;]+")
-_LOGIN = re.compile(r"(?i)(\bhttps?:/{1,2}|\b[a-z][a-z0-9+.-]*:/{1,2}(?=[^\s/'\"`?#]*:))[^\s/'\"`?#]*@")
+_LOGIN = re.compile(r"(?i)(\bhttps?:/{1,2}|\b[a-z][a-z0-9+.-]*:/{1,2}(?=[^\s/'\"`?#]*:[^\s/'\"`?#]*@))[^\s/'\"`?#]*@")
 """Also of a path, which has one slash; the name of a user alone is shown, but for the web, where it may be a token."""
 _PASSWORD = re.compile(
     r"(?i)\b(password|passwd|pwd|sslpassword|secret|token|api[_-]?key|accountkey)(\s*=\s*)('[^']*'|[^\s;&'\"`]+)"
