@@ -9,11 +9,12 @@ sentence takes for granted ("did not respond to treatment for his pneumonia") is
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 from palpate.files import read_resource
+from palpate.perturb.mentions.devices import is_device, is_intended
+from palpate.perturb.mentions.patterns import GIVEN, either, whole_words
 from palpate.perturb.mentions.people import is_of_other, is_of_patient
 from palpate.perturb.mentions.sentences import NO, Sentence
 
@@ -23,12 +24,6 @@ _REACH = 400
 """A cue reaches at most this many characters."""
 _NEAR = 160
 """What follows a finding says something about it within this many characters."""
-_GIVEN = re.compile(
-    r"(?:^|[\s(])(?:the|his|her|their|this|these|those|its|patient's|pt's)\s+"
-    r"(?:(?!of\b|for\b|in\b|on\b|with\b|to\b|at\b|by\b|from\b|as\b|is\b|was\b|or\b|and\b|following\b|"
-    r"could\b|can\b|may\b|might\b|would\b|will\b|be\b|been\b|has\b|had\b|have\b|are\b|were\b)[\w'/-]+\s+){0,4}\Z"
-)
-"""A finding with an article is known: "no treatment of the effusion"."""
 _FOR = re.compile(r"([\w-]+)\s+for\s")
 _MAY_BE_FOR = frozenset(
     [
@@ -124,13 +119,6 @@ class Patterns(NamedTuple):
     may_end: frozenset[str]
     places: frozenset[str]
     """Phrases that name a place of the body, not a finding."""
-    devices: frozenset[str]
-    """Phrases that name a device."""
-    intended: re.Pattern[str]
-    """What says that a device is only planned, up to it."""
-    not_yet: re.Pattern[str]
-    """The same, after it."""
-    carried_out: re.Pattern[str]
     given_up: re.Pattern[str]
     """What says after a finding that it only seemed to be one, or was thought of and given up."""
     abnormal: re.Pattern[str]
@@ -153,7 +141,7 @@ class ReadSentence:
             return False
         if phrase in _patterns().places and not self._is_abnormal(start, end):
             return False
-        if phrase in _patterns().devices and self._is_intended(start, end):
+        if is_device(phrase) and is_intended(self.text, start, end):
             return False
         return not is_of_other(self.sentence.text, start, end)
 
@@ -179,7 +167,7 @@ class ReadSentence:
         after = self.text[end : end + _NEAR]
         if _patterns().no_finding.match(after) or _ANSWERED.match(after):
             return True
-        if _QUESTION.match(after) and not _GIVEN.search(self.text, max(0, start - 60), start):
+        if _QUESTION.match(after) and not GIVEN.search(self.text, max(0, start - 60), start):
             return True
         if self._denied_after(start, after):
             return True
@@ -188,15 +176,6 @@ class ReadSentence:
         if _TOPIC.search(self.text, max(0, start - 60), start) and _patterns().dismissed.search(after):
             return True
         return self._denied_before(start, after)
-
-    def _is_intended(self, start: int, end: int) -> bool:
-        """Whether a device is only planned: "plan for a PICC", unlike "planned PICC was placed", "saw his ICD"."""
-        words = _patterns()
-        found = words.intended.search(self.text, max(0, start - _REACH // 5), start)
-        planned = found is not None and not _GIVEN.search(self.text, found.end(), start)
-        if not planned and words.not_yet.match(self.text, end) is None:
-            return False
-        return words.carried_out.search(self.text, end, end + _REACH // 5) is None
 
     def _denied_after(self, start: int, after: str) -> bool:
         if _patterns().given_up.match(after):
@@ -224,7 +203,7 @@ class ReadSentence:
             return False
         if cue.kind in ("ask", "query"):
             found = cue.word not in _patterns().conditions and _patterns().answered.match(after)
-            return not (_GIVEN.search(gap) or found)
+            return not (GIVEN.search(gap) or found)
         return not self._is_outside(cue, gap, start, after)
 
     def _cue_before(self, start: int) -> Cue | None:
@@ -244,7 +223,7 @@ class ReadSentence:
         words = _patterns()
         if cue.word in words.may_end and re.match(r"\s*,|\s+(?:and|by|on|with)\b", gap):
             return True
-        if _GIVEN.search(gap) and cue.word not in words.may_end:
+        if GIVEN.search(gap) and cue.word not in words.may_end:
             return True
         if cue.word in _WITHOUT and _SAID_NEXT.search(gap):
             return True
@@ -281,67 +260,57 @@ class ReadSentence:
 def _patterns() -> Patterns:
     data = read_resource("palpate.perturb.mentions", "cues.yaml")
     places = read_resource("palpate.perturb.mentions", "phrases.yaml")
-    adverbs = rf"(?: (?:{_either(data['modifiers'])}|[a-z]+ly))"
-    verbs = _either(data["verbs"])
-    skip = _either(data["not_denials"], star=f"{adverbs}{{0,3}} ")
-    negations = _either(data["negations"])
-    verbal = rf"{negations}{adverbs}{{0,2}} {_either(data['not_followed_by'])}"
-    abnormal = _either(places["abnormal"])
+    adverbs = rf"(?: (?:{either(data['modifiers'])}|[a-z]+ly))"
+    verbs = either(data["verbs"])
+    skip = either(data["not_denials"], star=f"{adverbs}{{0,3}} ")
+    negations = either(data["negations"])
+    verbal = rf"{negations}{adverbs}{{0,2}} {either(data['not_followed_by'])}"
+    abnormal = either(places["abnormal"])
     return Patterns(
-        cues=_words(
-            rf"(?P<skip>{skip})|(?P<ask>{_either(data['asked_after'])})|(?P<not>{verbal})"
-            rf"|(?P<deny>{_either(data['denied_after'])})|(?P<family>{_either(data['family_after'])})"
-            rf"|(?P<bare>{negations}|{_either(data['refusals'])}|negative|neg)",
+        cues=whole_words(
+            rf"(?P<skip>{skip})|(?P<ask>{either(data['asked_after'])})|(?P<not>{verbal})"
+            rf"|(?P<deny>{either(data['denied_after'])})|(?P<family>{either(data['family_after'])})"
+            rf"|(?P<bare>{negations}|{either(data['refusals'])}|negative|neg)",
             r"(?P<query>\?)(?= ?\w)",
         ),
-        ends=_words(
-            rf"(?!but (?:are |is |were |was )?not (?:necessarily )?limited){_either(data['ends'])}"
-            rf"|(?:and|,(?: and)?) {_either(data['ends_after_comma'])}"
+        ends=whole_words(
+            rf"(?!but (?:are |is |were |was )?not (?:necessarily )?limited){either(data['ends'])}"
+            rf"|(?:and|,(?: and)?) {either(data['ends_after_comma'])}"
         ),
-        new_clause=_words(
+        new_clause=whole_words(
             rf"(?:and|,(?: and)?) (?:(?!or |nor |and )[\w'/-]+ ){{1,4}}?{verbs}"
-            rf"|(?:is|was|are|were|been) (?:\w+ ){{0,2}}?{_either(data['not_before'])}(?: [\w'/-]+){{0,4}},"
+            rf"|(?:is|was|are|were|been) (?:\w+ ){{0,2}}?{either(data['not_before'])}(?: [\w'/-]+){{0,4}},"
         ),
         after=_after(data),
         own_verb=re.compile(rf"(?: [\w'/-]+){{0,3}}? {verbs}(?![\w-])"),
         answered=re.compile(
             r"[^,;]{0,40}?(?:, which )?\b(?:was|were|is|came back|returned|and) (?:\w+ly )?"
-            rf"{_either(data['asked_and_found'])}(?![\w-])"
+            rf"{either(data['asked_and_found'])}(?![\w-])"
         ),
-        told=_words(_either(data["told"]) + r"|in (?:19|20)\d\d|x ?\d+"),
-        no_finding=re.compile(rf"(?:(?:,| and| or|/)\s*[\w-]+){{0,3}}[ /-]{_either(data['not_findings'])}(?![\w-])"),
-        dismissed=_words(
+        told=whole_words(either(data["told"]) + r"|in (?:19|20)\d\d|x ?\d+"),
+        no_finding=re.compile(rf"(?:(?:,| and| or|/)\s*[\w-]+){{0,3}}[ /-]{either(data['not_findings'])}(?![\w-])"),
+        dismissed=whole_words(
             r"no (?:(?!change|changes|increase|worsening|improvement|recurrence)[\w/-]+ ){0,4}?"
             r"(?:evidence|signs?|indications?|suggestion)"
-            rf"|none|(?:is|was|were|are|been) (?:\w+ )?{_either(data['may_end'])}"
+            rf"|none|(?:is|was|were|are|been) (?:\w+ )?{either(data['may_end'])}"
         ),
-        verbs=_words(verbs),
+        verbs=whole_words(verbs),
         conditions=frozenset(data["conditions"]),
         may_end=frozenset(data["may_end"]),
         places=frozenset(places["places"]),
-        devices=frozenset(str(phrase) for phrase in places["labels"]["Support Devices"]),
-        intended=re.compile(rf"(?<![\w-]){_either(data['intended'])}(?![\w-])[^.;,]{{0,40}}\Z"),
-        not_yet=_not_yet(data),
-        carried_out=_words(_either(data["carried_out"])),
         given_up=_given_up(data),
-        abnormal=_words(abnormal),
-        not_abnormal=_words(rf"(?:no|not|nor|without)(?: \w+){{0,3}} {abnormal}"),
+        abnormal=whole_words(abnormal),
+        not_abnormal=whole_words(rf"(?:no|not|nor|without)(?: \w+){{0,3}} {abnormal}"),
     )
-
-
-def _not_yet(data: Any) -> re.Pattern[str]:
-    """Words after a device that came to nothing: "PICC was discussed", "intubation averted"."""
-    verbs = r"(?: (?:is|was|were|be|been|has|had|being))*(?: \w+)?"
-    return re.compile(rf"\w*(?: [\w-]+){{0,2}}?{verbs} {_either(data['not_yet'])}(?![\w-])")
 
 
 def _given_up(data: Any) -> re.Pattern[str]:
     """Words after a finding that take it back: "turned out to be the nipple", "was considered and dropped"."""
     is_ = r"(?:turned out|proved|is|are|was|were|represents?|represented|due|from|corresponds?)"
-    seemed = rf"[^.;,]{{0,60}}\b{is_}\b(?: to| be)*(?: [\w-]+){{0,3}}? {_either(data['seeming'])}"
+    seemed = rf"[^.;,]{{0,60}}\b{is_}\b(?: to| be)*(?: [\w-]+){{0,3}}? {either(data['seeming'])}"
     dropped = (
-        rf"[^.;,]{{0,20}} (?:was|were|is|had been)(?: \w+)? {_either(data['thought_of'])}\b"
-        rf"[^.;]{{0,30}}\b{_either(data['given_up'])}"
+        rf"[^.;,]{{0,20}} (?:was|were|is|had been)(?: \w+)? {either(data['thought_of'])}\b"
+        rf"[^.;]{{0,30}}\b{either(data['given_up'])}"
     )
     not_found = (
         r"[^.;]{0,20}, but [^.;]{0,60}\b(?:neither|nobody|no one|none|not|cannot|can't|unable|never)\b[^.;]{0,50}\b"
@@ -355,43 +324,30 @@ def _given_up(data: Any) -> re.Pattern[str]:
     )
     taken_back = (
         r"[^.;,]{0,30},? (?:which|that) (?:was|were|is|turned out)(?: (?:later|then|subsequently|now))?"
-        rf"(?: (?:felt|thought|found|shown|believed))? (?:{_either(data['given_up'])}|not (?:to be|to have been) \w+)"
+        rf"(?: (?:felt|thought|found|shown|believed))? "
+        rf"(?:{either(data['given_up'])}|not (?:to be|to have been) {either(data['not_so'])})"
     )
     return re.compile(rf"(?:{seemed}|{dropped}|{not_found}|{failed}|{not_begun}|{mistaken}|{taken_back})(?![\w-])")
 
 
 def _after(data: Any) -> re.Pattern[str]:
     """Words after a finding that deny it, behind the rest of its phrase and list and the auxiliary verbs."""
-    stop = _either([*data["verbs"], *data["negations"], *data["ends"], *data["not_between"]])
+    stop = either([*data["verbs"], *data["negations"], *data["ends"], *data["not_between"]])
     aside = r"(?:, (?:al)?though [\w -]{1,40},)?"  # "pneumonia, though considered, was unlikely"
     gap = rf"(?P<gap>(?:,? (?!{stop}\b)[\w'()/-]+){{0,8}}?){aside}"
     but = r"but(?: (?:was|were|then|later|subsequently))?(?= (?:not|ruled|excluded|absent|negative))"
-    aux = rf"(?:,? (?:{_either(data['auxiliaries'])}|{but}|[a-z]+ly)){{0,7}}?"
-    verb = rf"(?:,? (?:{_either(data['auxiliaries'])}|{but}|[a-z]+ly)){{1,7}}?"
+    aux = rf"(?:,? (?:{either(data['auxiliaries'])}|{but}|[a-z]+ly)){{0,7}}?"
+    verb = rf"(?:,? (?:{either(data['auxiliaries'])}|{but}|[a-z]+ly)){{1,7}}?"
     opinion = r"(?:appear|seem|thought|felt|believed|considered|deemed|judged|suspected) to be"
     between = rf"(?: (?:been|be|{opinion}|to be|clearly|definitely|[a-z]+ly|yet|to have)){{0,2}}"
     negated = (
-        rf"(?:{_either(data['negations'])}{between} "
-        rf"(?<!previously )(?<!before ){_either(data['not_before'])})"
+        rf"(?:{either(data['negations'])}{between} "
+        rf"(?<!previously )(?<!before ){either(data['not_before'])})"
     )
-    undone = rf"(?! {_either(data['undone'])})"
+    undone = rf"(?! {either(data['undone'])})"
     none = r"(?:there (?:is|was) )?(?:no evidence|none)(?! (?:of|for|that|on)\b)"
     # "pneumonia, unlikely PE": before a noun these words are about the noun, unless a verb stands before them.
-    alone = rf"{_either(data['may_end'])}(?=[^\w ]|$| {_either(data['after_may_end'])}\b)"
-    plain = rf"(?:{_either([word for word in data['denied_before'] if word not in data['may_end']])}|{negated})"
-    after_verb = rf"{verb},? {_either(data['may_end'])}(?![\w-]){undone}"
+    alone = rf"{either(data['may_end'])}(?=[^\w ]|$| {either(data['after_may_end'])}\b)"
+    plain = rf"(?:{either([word for word in data['denied_before'] if word not in data['may_end']])}|{negated})"
+    after_verb = rf"{verb},? {either(data['may_end'])}(?![\w-]){undone}"
     return re.compile(rf"{gap}(?:{aux},? (?:{plain}(?![\w-]){undone}|{none}(?![\w-]))|,? {alone}|{after_verb})")
-
-
-def _either(words: Sequence[str], *, star: str = "") -> str:
-    longest_first = sorted(words, key=len, reverse=True)
-    return "(?:" + "|".join(_escaped(word).replace(r"\ \*\ ", star) for word in longest_first) + ")"
-
-
-def _escaped(word: str) -> str:
-    return re.escape(word).replace(r"\ \#\ ", r"(?: [\w-]+){1,3} ")
-
-
-def _words(pattern: str, sign: str | None = None) -> re.Pattern[str]:
-    """A pattern that matches whole words only; a comma may begin it. `sign` matches anywhere."""
-    return re.compile(rf"(?:(?<![\w-])|(?=,))(?:{pattern})(?![\w-])" + (f"|{sign}" if sign else ""))
