@@ -112,6 +112,8 @@ def test_a_denial_is_removed_whole() -> None:
         "He fell. No fracture in 2019.",
         "He fell. He has no visit with Dr. Lane. He walks.",
         "He fell. He denies pain. However, he limps.",
+        "Lungs are clear. Resp. no distress. Neuro. no focal deficits.",
+        "Extremities. No edema. Gait is normal.",
     ):
         assert changed("denial_removed", kept) == kept
 

@@ -97,6 +97,8 @@ _GOES_ON = re.compile(
     r"\s*(?:However|But|Also|This|These|That|Those|Otherwise|Though|Although|Still|Nor|Neither|It|They)\b"
 )
 """A sentence that goes on from the one before it."""
+_HEADING = re.compile(r"(?:\A|[.!?;])\s*[\w/&-]+[.!?]\Z")
+"""A sentence of one word is the heading of what follows it: "Resp. no distress."."""
 
 
 @cache
@@ -128,7 +130,7 @@ def denial_removed(note: WrittenNote, rng: Rng) -> list[Edit] | str:
         before = note.text[note.text.rfind("\n", 0, start) + 1 : start].strip()
         after = note.text[end : _line_end(note.text, end)].strip()
         # Nothing may be left behind that only makes sense with it: a heading, a bullet, a list.
-        if (before and before[-1] in ".!?") or (not before and after and start > 0):
+        if (before and before[-1] in ".!?" and not _HEADING.search(before)) or (not before and after and start > 0):
             found.append((start, end))
     if not found:
         return "no sentence that denies findings and nothing else"
