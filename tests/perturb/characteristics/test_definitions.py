@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
+import palpate
 from palpate.errors import ConfigError
 from palpate.perturb.characteristics import NAMES, Alterer, alter, detect, load_definition
 from palpate.perturb.characteristics.wording.contexts import lead_word
@@ -266,3 +269,24 @@ def test_wrong_files_are_told_by_line(tmp_path: Path, text: str, problem: str) -
 def test_a_missing_file_is_told(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="file not found"):
         load_definition(tmp_path / "none.yaml")
+
+
+def _texts(data: object) -> Iterator[str]:
+    if isinstance(data, str):
+        yield data
+    elif isinstance(data, dict):
+        for key, value in data.items():
+            yield from _texts(key)
+            yield from _texts(value)
+    elif isinstance(data, list):
+        for value in data:
+            yield from _texts(value)
+
+
+def test_no_phrase_is_broken_at_a_hyphen() -> None:
+    """A line that ends with "non-" is joined with a blank to the next: "non- compliant" is found in no note."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    files = sorted(Path(palpate.__file__).parent.rglob("*.yaml"))
+    texts = [(file.name, text) for file in files for text in _texts(yaml.load(file.read_text("utf-8"), Loader=loader))]
+    assert len(texts) > 1000
+    assert [(name, text) for name, text in texts if re.search(r"\w- (?!(?:and|or|to)\b)\w", text)] == []
