@@ -49,6 +49,8 @@ _AGE_BEFORE = re.compile(
 )
 _OLD = re.compile(r"[\s-]*old\b", re.IGNORECASE)
 _DIGIT_BEFORE = re.compile(r"(?P<years>\d{1,3})[\s-]?$")
+_PART = re.compile(r"\d[\s./-]$|/$")
+"""What makes a number the end of a larger one, and no child's age: "54-1/2-year-old", "6 2 year old"."""
 _PAST = re.compile(
     r"(?:(?:\bat|@|\bage|\baged|\buntil|\btill|\bsince)\s*(?:age\s*)?|\bages?\s*\d\d\s*(?:to|-|–|until|till|through)\s*(?:age\s*)?)$",
     re.IGNORECASE,
@@ -226,7 +228,10 @@ class AgeDoubts:
         """Whether an age with its unit was not changed: "14-1/2-year-old"."""
         told = _OLD.match(self._note.text, hit.end) if hit.word not in ("yo",) else True
         number = _DIGIT_BEFORE.search(self._note.text, max(0, hit.start - 4), hit.start)
-        if not told or number is None or self._is_childs(int(number["years"])):
+        if not told or number is None:
+            return False
+        part = _PART.search(self._note.text, max(0, number.start("years") - 3), number.start("years"))
+        if part is None and self._is_childs(int(number["years"])):
             return False
         if own_child(self._note, hit) is not None or _WHEN_YOUNG.search(
             self._note.text, max(0, hit.start - 32), hit.start

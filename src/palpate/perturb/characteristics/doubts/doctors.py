@@ -61,7 +61,7 @@ _AS_DOCTOR = re.compile(
 )
 """What a doctor does, also where the patient was the subject: "He was referred to Dr. A. He is planning an EMG"."""
 _TREATS = re.compile(
-    r"\s+(?:also\s+|then\s+|has\s+|had\s+|\w+ly\s+)*(?:(?:recommend|order|prescrib|suggest)\w*\s+(?!by\b)|examined\s+(?:him|her|the\s+patient)\b|"
+    r"\s+(?:also\s+|then\s+|(?:has|had)\s+(?!prescribed\s+(?!an?\b|the\b|him\b|her\b))|\w+ly\s+)*(?:(?:recommend|order|prescrib|suggest)\w*\s+(?!by\b)|examined\s+(?:him|her|the\s+patient)\b|"
     r"(?:felt|thought|opined)\s+(?:that\s+)?(?:most\s+of\s+)?(?:his|her|the\s+patient)\b)",
     re.IGNORECASE,
 )
@@ -106,8 +106,8 @@ def has_doctor(note: ScannedNote) -> bool:
 
 
 def treats(note: ScannedNote, pronoun: Hit) -> bool:
-    """Whether whoever a pronoun stands for does what a doctor does: "she ordered a scan"."""
-    return _TREATS.match(note.text, pronoun.end) is not None
+    """Whether whoever a pronoun stands for does what a doctor does: "she ordered a scan", in a note with a doctor."""
+    return _TREATS.match(note.text, pronoun.end) is not None and has_doctor(note)
 
 
 def is_doctors(note: ScannedNote, pronoun: Hit) -> bool:

@@ -55,7 +55,8 @@ _OWN_WORRY = re.compile(
 """What a patient says after telling of a relative: "Father had it at 43 and he is worried"."""
 _FOR_PATIENT = re.compile(
     r"(?:\s+(?!(?:and|but|so|because|that|when|if|as|who|which|he|she|we|I)\b)[\w-]+){1,7}?\s+(?:for|of|on|to|with|see|sees|saw)\s+"
-    r"(?:the|this|our)\s+(?:patient|pt)\b(?!['’]|\s+(?:portal|care|room|advoc|assist|education))",
+    r"(?:the|this|our)\s+(?:patient|(?-i:[Pp]t))"
+    r"(?=\s*(?:[.,;:)]|$)|\s+(?:and|but|at|in|on|to|today|tomorrow|after|before|as)\b)",
     re.IGNORECASE,
 )
 _CONSENTS = re.compile(

@@ -47,6 +47,10 @@ _VERB = re.compile(
     r"(?:\b(?:and|but|or|nor|then|also)|&|,)\s+(?:also\s+|then\s+|now\s+|still\s+)?(?P<verb>[a-z]+s)\b(?!['’])",
     re.IGNORECASE,
 )
+_CONCLUDED = re.compile(
+    r"\band\s+(?:so|thus|therefore|hence|consequently)\s+(?P<verb>is|was|has)\s+(?!the\b|his\b|her\b|an?\b|it\b|he\b|she\b|this\b|that\b)\w"
+)
+""" "They say that it hurts and so was seen", or a drain was changed: whoever it is, the verb tells of one."""
 
 
 def left_verbs(note: ScannedNote, edits: Sequence[Edit]) -> str | None:
@@ -68,6 +72,9 @@ def left_verbs(note: ScannedNote, edits: Sequence[Edit]) -> str | None:
         far = _far_verb(note.text, edit.end, last, changed)
         if far:
             return f"'{far}' after they"
+        concluded = _CONCLUDED.search(note.text, edit.end, last)
+        if concluded and concluded.start("verb") not in changed:
+            return f"'{concluded['verb']}' after they"
         for match in _VERB.finditer(note.text, edit.end, last):
             if match["verb"].lower() not in known_verbs() or _is_done_to(note.text, edit.end, match, objects):
                 continue

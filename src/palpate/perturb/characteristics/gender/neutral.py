@@ -72,9 +72,14 @@ _TELLS_AGAIN = re.compile(
 _SHE_SAYS = re.compile(r"\b(?:he|she)\s+(?:also\s+|\w+ly\s+)?\w+\s+that\s+$", re.IGNORECASE)
 _SO_DOES = re.compile(
     r"\band\s+(?:so|thus|therefore|hence|consequently)\s+(?P<verb>is|was|has)\s+(?:(?:now|also|not|just|\w+ly)\s+)?"
-    r"(?:\w{2,}ing|\w+ed|been|here|taken|gone|given|come|made|begun|put)\b"
+    r"(?:(?<=is )here|(?:looking|taking|trying|asking|using|avoiding|seeking|considering|planning|hoping|requesting|"
+    r"wearing|eating|drinking|sleeping|seeing|thinking|skipping)|"
+    r"(?:been\s+)?(?:admitted|hospitali[sz]ed|discharged|advised|instructed)|"
+    r"(?<=has )(?:stopped|tried|taken|decided|asked|used|avoided|skipped|requested|sought|bought|quit)\s+"
+    r"(?:them|it|his|her|the|these|those|all|an?|to|taking|using|smoking|drinking|eating|going|seeing))\b"
 )
-""" "She knows that the pills do not help and so has stopped them": hers again, unlike "and so is the hip"."""
+""" "She knows that the pills do not help and so has stopped them": hers again, unlike "and so is the hip" and what is
+done to a thing ("that the drain was clogged and so was changed")."""
 KIN_OR_OTHER = re.compile(rf"\b(?:{'|'.join(sorted(RELATIVES))}|he|she|they|who|doctor|Dr|nurse)\b", re.IGNORECASE)
 _SUBJECT_NEXT = re.compile(r"\s+(?:any|the|an?|his|her|their|there|it|this|that|anyone|anybody|one)\b", re.IGNORECASE)
 _THAT = re.compile(r"\bthat\s+$", re.IGNORECASE)

@@ -142,16 +142,10 @@ _ALIVE = re.compile(
     r"\s+(?:also\s+|currently\s+|now\s+|still\s+|otherwise\s+)?(?:is|has|does|denies|lives|works|smokes|takes|reports|drinks|feels|uses|wants)\b",
     re.IGNORECASE,
 )
-_WAS_ONE = re.compile(
-    r"[\s\-*•,]*(?:his|her|the\s+patient['’]s)\s+(?:[\w-]+\s+){0,2}?was\s+an?\s+[\w-]+", re.IGNORECASE
-)
-_CURRENTLY = re.compile(r"\s+(?:also\s+)?currently\s+(?:lives|resides|works|smokes|drinks|uses)\b", re.IGNORECASE)
 
 
 def goes_on_alive(text: str, before: int, first: int, end: int) -> bool:
-    """ "Her sister died at 65. She has two aunts", "His father was a smoker. He currently works": the patient."""
-    if _WAS_ONE.match(text, before, first) and _CURRENTLY.match(text, end):
-        return True
+    """ "Her sister died at 65. She has two aunts": the patient."""
     return _WHO_DIED.match(text, before, first) is not None and _ALIVE.match(text, end) is not None
 
 
