@@ -62,7 +62,8 @@ def is_intended(text: str, start: int, end: int) -> bool:
 @cache
 def _patterns() -> _Patterns:
     data = read_resource("palpate.perturb.mentions", "cues.yaml")
-    inside = r"(?: (?!(?:and|or|but|if|then|for|with|to|on|in|at|by)\b)[\w-]+){0,2}"
+    joints = "and|or|but|if|then|for|with|to|on|in|at|by|after|once|when|until|placement|insertion|implantation"
+    inside = rf"(?: (?!(?:{joints})\b)[\w-]+){{0,2}}"
     return _Patterns(
         intended=re.compile(rf"(?<![\w-])(?P<cue>{either(data['intended'])})(?![\w-])[^.;,]{{0,40}}\Z"),
         not_yet=_not_yet(data, verbs=_BE + r"(?: (?:\w+ly|not|again|also|now|then|first|still))*"),
@@ -76,8 +77,11 @@ def _patterns() -> _Patterns:
 def _not_yet(data: Any, *, verbs: str) -> re.Pattern[str]:
     """Words after a device that came to nothing: "PICC was discussed", "intubation averted"."""
     said = either(data["not_yet"])
-    kind = r"\w*(?: (?:line|tube|catheter))?"
+    kind = r"\w*(?: (?:line|tube|catheter))?(?: (?:next|this|later this) \w+)?"
     other = rf"(?: (?:and|or)(?: an?)? {either(data['beside'])})?"
     placing = rf"(?: {either(data['placing'])})(?:{_BE})?(?: [a-z]+){{0,2}} {said}"
     alone = rf"{said}(?=\s*(?:[.,;:)]|\Z)| {either(data['not_yet_until'])}\b)"
-    return re.compile(rf"{kind}{other}(?:{placing}|{verbs} {said}| {alone})(?![\w-])")
+    not_as = (
+        r"(?!considered (?:to|as|infected|malpositioned|dislodged|the|safe|adequate|functional|functioning|stable)\b)"
+    )
+    return re.compile(rf"{kind}{other}(?:{placing}|{verbs} {not_as}{said}| {alone})(?![\w-])")
