@@ -116,7 +116,7 @@ def test_a_sample_in_which_an_audit_fails_is_no_failure(folder: Path, monkeypatc
     assert (found.variants["performance"], found.sampled) == (100, None)
 
 
-def test_one_sample_alone_tells_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_sample_alone_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether a plan grows with the cases needs two; and what a model does wrong is told, not passed over."""
     planned: list[int] = []
 
@@ -130,11 +130,12 @@ def test_one_sample_alone_tells_nothing(folder: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(preview, "_look", look)
     monkeypatch.setattr(extrapolation, "FEW_CASES", 50)
     monkeypatch.setattr(extrapolation, "SAMPLES", (20, 40))
-    assert check(folder / "audit.yaml").preview.sampled is None
-    assert planned == [20, 40, 100]
+    job = Job(Cohort.from_frame(pl.DataFrame({"ill": [0, 1] * 50}), labels=["ill"]), (), {})
+    assert preview._from_samples(job, (), None, NullProgress()) is None
+    assert planned == [20, 40]
     error = ModelError("is broken", model="words")
     with pytest.raises(ModelError, match="is broken"):
-        check(folder / "audit.yaml")
+        preview._from_samples(job, (), None, NullProgress())
 
 
 def test_a_patient_with_most_of_the_cases_is_in_both_samples(monkeypatch: pytest.MonkeyPatch) -> None:
