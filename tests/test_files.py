@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import subprocess
 import sys
 import time
@@ -132,7 +133,9 @@ def test_a_folder_that_is_there_stays_as_it_is(tmp_path: Path) -> None:
 def test_a_planted_link_is_not_followed(tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("mine")
-    (tmp_path / f".{os.getpid()}.file").symlink_to(victim)
+    with replacing(tmp_path / "file") as scratch:
+        scratch.write_text("before")
+    scratch.symlink_to(victim)
     write_atomically(tmp_path / "file", "notes")
     assert victim.read_text() == "mine"
     assert (tmp_path / "file").read_text() == "notes"
@@ -215,12 +218,16 @@ with replacing(Path(sys.argv[1])) as scratch:
 
 
 def test_the_next_writer_removes_what_a_killed_one_left(tmp_path: Path) -> None:
-    cohort, other = tmp_path / "cohort.parquet", tmp_path / ".2024.diary"
-    other.write_text("not palpate's to remove")
+    cohort = tmp_path / "cohort.parquet"
+    others = [tmp_path / ".2024.diary", tmp_path / ".20241118.cohort.parquet"]
     subprocess.run([sys.executable, "-c", KILLED, str(cohort)])
-    assert len(list(tmp_path.iterdir())) == 2
-    (running := tmp_path / f".{os.getppid()}.cohort.parquet").write_text("of a writer that runs")
+    (left,) = tmp_path.iterdir()
+    host, pid = re.fullmatch(r"\.palpate-(\w+)-(\d+)\.cohort\.parquet", left.name).groups()  # type: ignore[union-attr]
+    others.append(left.with_name(left.name.replace(pid, str(os.getppid()))))
+    others.append(left.with_name(left.name.replace(host, "abcdef" if host != "abcdef" else "fedcba")))
+    for other in others:
+        other.write_text("not palpate's to remove, or of a writer that runs, here or on another computer")
     again = "import sys\nfrom pathlib import Path\nfrom palpate.files import write_atomically\n"
     subprocess.run([sys.executable, "-c", f"{again}write_atomically(Path(sys.argv[1]), 'whole')", str(cohort)])
-    assert sorted(tmp_path.iterdir()) == sorted([cohort, other, running])
+    assert sorted(tmp_path.iterdir()) == sorted([cohort, *others])
     assert cohort.read_text() == "whole"

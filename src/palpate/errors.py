@@ -63,21 +63,41 @@ def _written(value: str) -> str:
     return plain if not plain or re.fullmatch(r"-?\d+(?:\.\d+)?", plain) else f'"{plain}"'
 
 
-_QUERY = re.compile(r"(?i)(\bhttps?:[^\s?'\"`]*)\?[^\s'\"`;]+")
-_LOGIN = re.compile(r"(?i)(\bhttps?:/{1,2}|\b[a-z][a-z0-9+.-]*:/{1,2}(?=[^\s/'\"`?#]*:[^\s/'\"`?#]*@))[^\s/'\"`?#]*@")
-"""Also of a path, which has one slash; the name of a user alone is shown, but for the web, where it may be a token."""
+_WORD = re.compile(r"[^\s'\"`]+(?:['\"`]+[\w&=%/+-][^\s'\"`]*)*")
+"""What is not interrupted by a space; a quote within is one that more follows at once."""
+_WEB = re.compile(r"(?i)\bhttps?:")
+_LOGIN = re.compile(r"(?i)([a-z][a-z0-9+.-]{0,30}:/{1,2})([^\s/'\"`?#]+)")
+"""A scheme, also of a path, which has one slash, and what follows up to the path."""
 _PASSWORD = re.compile(
-    r"(?i)\b(password|passwd|pwd|sslpassword|secret|token|api[_-]?key|accountkey)(\s*=\s*)('[^']*'|[^\s;&'\"`]+)"
+    r"(?i)\b(password|passwd|pwd|sslpassword|secret|token|api[_-]?key|accountkey)(\s{0,50}=\s{0,50})"
+    r"((?:'[^']{0,2000}')+|(?:\"[^\"]{0,2000}\")+|\{(?:[^}]|\}\}){0,2000}\}|['\"{]?[^\s;&'\"`]+)"
 )
+
+
+def _without_query(word: re.Match[str]) -> str:
+    """A word that is cut where the query of an address begins."""
+    web = _WEB.search(word[0])
+    at = word[0].find("?", web.end()) + 1 if web else 0
+    return f"{word[0][:at]}…" if 0 < at < len(word[0]) else word[0]
+
+
+def _without_login(found: re.Match[str]) -> str:
+    """The name of a user alone is shown, but for the web, where it may be a token."""
+    scheme, whole = found.groups()
+    login, at, host = whole.rpartition("@")
+    secret = at and (":" in login or scheme.lower().rstrip("/").endswith(("http:", "https:")))
+    return f"{scheme}…@{host}" if secret else found[0]
 
 
 def without_logins(text: str) -> str:
     """A text without what addresses hide before their host and behind their path, and connection strings in them.
 
+    Each pattern takes time in proportion to the text, whatever it is.
+
     >>> without_logins("https://me:pass@host/predict?key=1"), without_logins("host=db password=abc user=me")
     ('https://…@host/predict?…', 'host=db password=… user=me')
     """
-    return _PASSWORD.sub(r"\1\2…", _LOGIN.sub(r"\1…@", _QUERY.sub(r"\1?…", text)))
+    return _PASSWORD.sub(r"\1\2…", _LOGIN.sub(_without_login, _WORD.sub(_without_query, text)))
 
 
 def _sentence(problem: str, hint: str | None) -> str:

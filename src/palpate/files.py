@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import difflib
 import errno
+import hashlib
 import io
 import os
+import platform
 import re
 import shutil
 from collections.abc import Collection, Iterator, Sequence
@@ -46,7 +48,9 @@ class _Values(yaml.constructor.SafeConstructor):
 
 
 _SYSTEM_ERROR = re.compile(r"\(os error (\d+)\)|No space left on device")
-_SCRATCH = re.compile(r"\.(\d+)\..+")
+_HERE = f".palpate-{hashlib.sha256(platform.node().encode()).hexdigest()[:6]}-"
+"""Before the number of the process: nobody else's files have such names, and other computers' have another one."""
+_SCRATCH = re.compile(r"(\.palpate-[0-9a-f]{6}-|\.)(\d+)\.(.+)")  # the dot alone: by earlier versions
 PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700
 """What palpate writes may hold notes, scores or words of notes: nobody but its owner reads it until they say so."""
 
@@ -87,7 +91,7 @@ def replacing(path: Path, *, folder: bool = False) -> Iterator[Path]:
     `path`. Either can be read by its owner alone.
     """
     make_folder(path.parent)
-    scratch = path.with_name(f".{os.getpid()}.{path.name}")
+    scratch = path.with_name(f"{_HERE}{os.getpid()}.{path.name}")
     for left in _left_in(path.parent).pop(path.name, ()):  # by a writer of this very path, which may hold notes
         with suppress(OSError):
             _remove(left)
@@ -120,17 +124,12 @@ def failed_write(error: Exception, path: Path, scratch: Path | None = None) -> O
 
 
 def remove_scratch(folder: Path) -> None:
-    """Remove what writers that were killed left in a folder (see `replacing`), those that still run aside."""
-    for left in _scratch_in(folder):
-        with suppress(OSError):  # another process was faster, or may not
-            _remove(left)
-
-
-def _scratch_in(folder: Path) -> Iterator[Path]:
+    """Remove what killed writers left in a folder of palpate's own, which is locked; not of those that still run."""
     for left in folder.glob(".*"):
-        named = _SCRATCH.match(left.name)
-        if named and (int(named[1]) == os.getpid() or not _runs(int(named[1]))):
-            yield left
+        named = _SCRATCH.fullmatch(left.name)
+        if named and (named[1] not in (_HERE, ".") or not _runs(int(named[2]))):
+            with suppress(OSError):  # another process was faster, or may not
+                _remove(left)
 
 
 @lru_cache(maxsize=1000)
@@ -138,12 +137,16 @@ def _left_in(folder: Path) -> dict[str, list[Path]]:
     """What killed writers had left in a folder when this process first wrote there, by the name that it was for."""
     left: dict[str, list[Path]] = {}
     with suppress(OSError):
-        for each in _scratch_in(folder):
-            left.setdefault(each.name[1:].partition(".")[2], []).append(each)
+        for each in folder.glob(f"{_HERE}*"):
+            named = _SCRATCH.fullmatch(each.name)
+            if named and not _runs(int(named[2])):
+                left.setdefault(named[3], []).append(each)
     return left
 
 
 def _runs(pid: int) -> bool:
+    if pid == os.getpid():  # it has nothing open yet: an earlier process had its number
+        return False
     if os.name == "nt":  # where this signal would be heeded
         return True
     try:

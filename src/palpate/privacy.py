@@ -16,6 +16,7 @@ from palpate.errors import without_logins
 C = TypeVar("C", bound=type)
 HIDDEN = "(hidden)"
 _WORDS = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+")
+_WEB = re.compile(r"(?i)^(https?:/{0,2})([^/#]*@)?")
 _SECRET = {"token", "password", "passwd", "passphrase", "secret", "credential", "credentials", "auth", "bearer"}
 _SECRET |= {"authorization", "authorisation", "headers", "apikey", "pwd", "cookie", "cookies", "dsn"}
 _KEYS = {"api", "access", "secret", "private", "signing", "subscription"}
@@ -88,7 +89,14 @@ def without_secrets(value: Any, name: str = "") -> Any:
 
 
 def without_query(source: str) -> str:
-    """A source without what a URL may hide in its query or before its host, and without passwords."""
+    """A source without what a URL may hide in its query or before its host, and without passwords.
+
+    Where all of it is an address of the web, its query is the rest, whatever signs it has.
+    """
+    address, mark, _ = source.partition("?")
+    if found := _WEB.match(address):
+        login = "…@" if found[2] else ""
+        source = f"{found[1]}{login}{address[found.end() :]}{'?…' if mark else ''}"
     return without_logins(source)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from palpate.cases.cohort import ALONE, SPLITS, Cohort, stack
+from palpate.cases.cohort import ALONE, SPLITS, STAY_WEIGHT, Cohort, stack
 from palpate.errors import CohortError
 
 GOOD = pl.DataFrame(
@@ -87,6 +87,14 @@ def test_bad_frames(change, parts):
         Cohort.from_frame(frame, labels=("y",), attributes=("age",))
     for part in parts:
         assert part in str(caught.value)
+
+
+def test_a_column_of_the_user_is_not_the_weight_of_a_stay():
+    own = GOOD.with_columns(sampling_weight=pl.lit(2.0), stay_sampling_weight=pl.Series([7.0, 8.0, 9.0]))
+    assert Cohort.from_frame(own, labels=("y",)).stay_weights.tolist() == [2.0, 2.0, 2.0]
+    for attributes in ((), (STAY_WEIGHT,)):
+        with pytest.raises(CohortError, match="can't have this name; rename"):
+            Cohort.from_frame(own.rename({"stay_sampling_weight": STAY_WEIGHT}), labels=("y",), attributes=attributes)
 
 
 def test_sampling_weights():

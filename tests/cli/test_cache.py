@@ -129,6 +129,19 @@ def test_the_commands(
     assert "30 scores were added" in palpate("cache", "merge", cache, "--file", tmp_path / "fresh.sqlite").out
 
 
+def test_scores_of_a_model_that_is_gone_are_nobody_elses(cache: Path) -> None:
+    """A new model gets the number of the last one that was removed."""
+    with sqlite3.connect(cache) as db:
+        db.execute("UPDATE models SET fingerprint = x'00' WHERE fingerprint = 'new-model'")
+    assert check_cache(cache) == ((), 1)
+    assert check_cache(cache) == ((), 0)
+    scores = ScoreCache(cache)
+    scores.put("another-model", keys(1, start=100), np.full((1, 2), 0.5))
+    assert not scores.get("another-model", keys(30), 2)[0].any()
+    assert scores.get("old-model", keys(10), 2)[0].all()
+    scores.close()
+
+
 @pytest.mark.parametrize(
     "damage",
     [

@@ -6,11 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
+from palpate.cases.cohort import Cohort
 from palpate.commands.audit import audit
 from palpate.commands.check import check, duration, size
-from palpate.errors import CohortError
+from palpate.errors import CohortError, ModelError
 from palpate.run import extrapolation, preview, runner
 from palpate.run.runner import Job, NullProgress
 from tests.contracts.torch_and_remote_models import coding
@@ -112,6 +114,38 @@ def test_a_sample_in_which_an_audit_fails_is_no_failure(folder: Path, monkeypatc
     monkeypatch.setattr(extrapolation, "SAMPLES", (20, 40))
     found = check(folder / "audit.yaml").preview
     assert (found.variants["performance"], found.sampled) == (100, None)
+
+
+def test_one_sample_alone_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether a plan grows with the cases needs two; and what a model does wrong is told, not passed over."""
+    planned: list[int] = []
+
+    def look(job: Job, *_: Any) -> Any:
+        planned.append(len(job.cohort))
+        if len(job.cohort) < 30:
+            raise error
+        return extrapolation.RunPreview(len(job.cohort), 0)
+
+    error: Exception = CohortError("too few cases")
+    monkeypatch.setattr(preview, "_look", look)
+    monkeypatch.setattr(extrapolation, "FEW_CASES", 50)
+    monkeypatch.setattr(extrapolation, "SAMPLES", (20, 40))
+    job = Job(Cohort.from_frame(pl.DataFrame({"ill": [0, 1] * 50}), labels=["ill"]), (), {})
+    assert preview._from_samples(job, (), None, NullProgress()) is None
+    assert planned == [20, 40]
+    error = ModelError("is broken", model="words")
+    with pytest.raises(ModelError, match="is broken"):
+        preview._from_samples(job, (), None, NullProgress())
+
+
+def test_a_patient_with_most_of_the_cases_is_in_both_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as the one that is called `unknown`: samples of one size gave a division by zero."""
+    frame = pl.DataFrame({"patient_id": ["unknown"] * 90 + [f"p{k}" for k in range(10)], "ill": [0, 1] * 50})
+    monkeypatch.setattr(extrapolation, "FEW_CASES", 50)
+    monkeypatch.setattr(extrapolation, "SAMPLES", (30, 60))
+    assert len(list(extrapolation.samples_of(Cohort.from_frame(frame, labels=["ill"])))) == 1
+    seen = [(5, extrapolation.RunPreview(5, 5, disk=2))] * 2
+    assert extrapolation.drawn_out(seen, 10, {}).disk == 4
 
 
 def test_on_the_command_line(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,6 +90,26 @@ def test_a_manifest_of_another_shape_is_damaged_and_set_aside(change: dict[str, 
     assert not run.exists
 
 
+def test_a_manifest_of_another_version_is_not_damaged(tmp_path: Path) -> None:
+    """Even where its content has another shape."""
+    run = RunDirectory(tmp_path)
+    (tmp_path / "manifest.json").write_text('{"schema": 2, "models": {"m": {}}}')
+    check_directory(run, resume=True)
+    with pytest.raises(
+        RunError, match=r"written by another version of palpate; run the audit again with another --out"
+    ):
+        run.read_manifest()
+
+
+@pytest.mark.parametrize(("column", "number"), [("value", float("nan")), ("high", float("inf"))])
+def test_an_audit_that_gives_no_number_is_told_when_it_is_written(column: str, number: float, tmp_path: Path) -> None:
+    """Such as one of the user's own; the report called its results damaged, and again after each --resume."""
+    frame = estimates_frame([Estimate("mine", "m", "auroc", label="ill", group="all", value=0.5, n=9)])
+    with pytest.raises(RunError, match=rf"audit 'mine' gave an estimate whose `{column}` is not a finite number"):
+        RunDirectory(tmp_path).write_result(AuditResult("mine", frame.with_columns(pl.lit(number).alias(column))))
+    assert not (tmp_path / "results").exists()
+
+
 def test_results_that_do_not_fit_are_damaged(tmp_path: Path) -> None:
     run, table = (
         RunDirectory(tmp_path),
@@ -107,7 +127,7 @@ def test_results_that_do_not_fit_are_damaged(tmp_path: Path) -> None:
     run.write_result(AuditResult("data", pl.DataFrame(), blocks=(table,)))
     assert run.read_result("data").blocks == (table,)
     for estimates in wrong:
-        run.write_result(AuditResult("data", estimates))
+        estimates.write_parquet(tmp_path / "results" / "data.parquet")
         with pytest.raises(RunError, match=r"data\.parquet: .* damaged; run the audit again with --resume"):
             run.read_result("data")
     axis = Axis(field="value", title="x")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from palpate.cases.cohort import Cohort, stack
 from palpate.errors import CohortError, ConfigError
 from palpate.models.adapters.palpate import read_manifest
 from palpate.train import TrainStep, kinds, options_of, train
-from palpate.train.resume import TRAINING, TrainingFiles, open_job
+from palpate.train.resume import TRAINING, MemoryRanOut, TrainingFiles, open_job
 from tests.train.synthetic_notes import cohort, frame
 from tests.train.training import SMALL, contents, predict, quick, rows_of, small
 
@@ -254,6 +255,65 @@ def test_resuming_a_finished_training_changes_nothing_and_another_one_is_refused
         train("tfidf-xgboost", data, out, small("tfidf-xgboost", seeds=[1, 2], max_depth=2), resume=True)
     with pytest.raises(ConfigError, match="different options or a different cohort"):
         train("tfidf-xgboost", cohort(244), out, small("tfidf-xgboost", seeds=[1, 2]), resume=True)
+
+
+def test_a_folder_of_a_training_without_its_note_is_an_empty_one(tmp_path: Path) -> None:
+    """Neither `--resume` nor a new training could go on from it, and each named the other."""
+    for resume in (False, True):
+        out = tmp_path / f"{resume}"
+        (out / TRAINING / "fit").mkdir(parents=True)
+        (out / TRAINING / "fit" / "state.pt").write_bytes(b"of a training that nobody knows")
+        open_job(out, "this job", resume=resume)
+        assert [each.name for each in (out / TRAINING).iterdir()] == ["job.json"]
+    (out / TRAINING / "job.json").unlink()
+    (out / "thesis.txt").write_text("mine")
+    with pytest.raises(ConfigError, match="not empty"):
+        open_job(out, "this job", resume=False)
+
+
+def test_a_training_whose_memory_ran_out_can_be_resumed(tmp_path: Path) -> None:
+    """It counts as wrong input, after which a training is removed; here it is not."""
+    data, out, options = cohort(120), tmp_path / "m", quick("caml", save_steps=1, batch_size=16, device="cpu")
+    torch = pytest.importorskip("torch")
+    passes: list[int] = []
+
+    def full(network: Any, *_: Any) -> None:
+        passes.extend([1] * (type(network).__module__.startswith("palpate") and network.training))
+        if len(passes) == 3:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+
+    hook = torch.nn.modules.module.register_module_forward_pre_hook(full)
+    try:
+        with pytest.raises(ConfigError, match=r"ran out.*--resume, or start a new training.*`batch_size`\.$"):
+            train("caml", data, out, options)
+    finally:
+        hook.remove()
+    assert (out / TRAINING / "seed-24" / "state.pt").is_file()
+    assert train("caml", data, out, options, resume=True).folders == (out,)
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (OSError(errno.EIO, "Input/output error"), OSError),
+        (MemoryError(), MemoryError),
+        (RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB."), MemoryRanOut),
+        (FileNotFoundError(errno.ENOENT, "No such file"), ConfigError),
+        (RuntimeError("PytorchStreamReader failed"), ConfigError),
+    ],
+)
+def test_only_a_state_that_is_damaged_or_missing_is_called_so(
+    error: Exception, told: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise error
+
+    network = pytest.importorskip("torch").nn.Linear(1, 1)
+    monkeypatch.setattr("torch.load", fail)
+    with pytest.raises(told) as seen:
+        TrainingFiles(tmp_path, network, "cpu").take_best()
+    assert type(seen.value) is told
+    assert ("damaged" in str(seen.value)) == (told is ConfigError)
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[1]", b"\xff", b'{"job": ' + b"[" * 100_000])

@@ -45,9 +45,12 @@ from palpate.privacy import hides
 __all__ = ["ALONE", "ROLES", "SPLITS", "Arranged", "Cohort", "arrange", "stack"]
 
 STAY, WEIGHT = "stay_id", "sampling_weight"
-STAY_WEIGHT = "stay_sampling_weight"
-"""The weights of the stays as they were sampled, where cases have a weight of 0 only because they lack a score."""
 """Not `weight`: in a hospital's table that is the patient's, in kilograms."""
+STAY_WEIGHT = "palpate: sampling weight of the stay"
+"""The weights of the stays as they were sampled, where cases have a weight of 0 only because they lack a score.
+
+No table of a user's may have a column of this name.
+"""
 READ = {"split": splits, "time": times, STAY: ids, "text": texts, "image": images, "prior": words}
 READ |= {WEIGHT: sampling_weights}
 ROLES = ("case_id", "patient_id", *READ)
@@ -259,7 +262,9 @@ class Cohort:
         y = label_matrix((ColumnCheck(frame[label]) for label in labels), n=frame.height)
         roles = {role: role for role in ROLES if role in frame.columns and (role != STAY or "time" in frame.columns)}
         table = arrange(frame, name=name, roles=roles, attributes={column: column for column in attributes})
-        rest = [c for c in frame.columns if c not in table.cases.columns and c not in labels]
+        rest = [c for c in frame.columns if c not in (*table.cases.columns, *labels)]
+        if STAY_WEIGHT in rest:
+            raise ColumnCheck(frame[STAY_WEIGHT]).error("a column can't have this name", hint="rename it")
         cases = table.cases.hstack(frame.select(rest)) if rest else table.cases
         return cls(cases, tuple(labels), y, tuple(dict.fromkeys(attributes)), table.facts)
 
@@ -300,9 +305,9 @@ def arrange(
     if STAY in parts:
         check_one_patient(ColumnCheck(parts[STAY], file=file, name=roles[STAY]), parts["patient_id"])
     for new, source in attributes.items():
-        if new not in parts:
+        if new not in (*parts, STAY_WEIGHT):
             parts[new] = attribute(column(source), parse=parse)
-        elif new == "cohort" or roles.get(new) not in (source, new):
+        elif new in ("cohort", STAY_WEIGHT) or roles.get(new) not in (source, new):
             hint = f"rename the column: '{new}' has a special meaning in palpate"
             raise column(source).error("an attribute can't have this name", hint=hint)
     alone = (parts["patient_id"] == parts["case_id"]).all() and frame.height > 0

@@ -37,7 +37,8 @@ class CacheCheck(NamedTuple):
 
     problems: tuple[str, ...]
     n_damaged: int
-    """Blocks whose scores are not as many as their keys, or no probabilities; they are removed and scored again."""
+    """Blocks whose scores are not as many as their keys, or no probabilities, or of no model; they are removed and
+    scored again."""
 
 
 def read_models(path: Path) -> list[CachedModel]:
@@ -58,8 +59,11 @@ def check_cache(path: Path) -> CacheCheck:
         blocks = db.execute("SELECT id, n, keys, p FROM blocks")
         damaged = [(number,) for number, *block in blocks if _is_damaged(*block)]
         db.executemany("DELETE FROM blocks WHERE id = ?", damaged)
+        # The next model may get the number of one that is gone, and would get its scores with it.
+        known = f"(SELECT id FROM models WHERE {_NAMED})"
+        orphans = db.execute(f"DELETE FROM blocks WHERE model IS NULL OR model NOT IN {known}").rowcount
         db.execute(f"DELETE FROM models WHERE NOT {_NAMED}")
-        return CacheCheck(said, len(damaged))
+        return CacheCheck(said, len(damaged) + orphans)
 
 
 def _is_damaged(n: object, keys: object, p: object) -> bool:

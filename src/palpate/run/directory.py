@@ -103,6 +103,12 @@ def _is_manifest(found: object) -> bool:
     return True
 
 
+def _not_finite(estimates: pl.DataFrame) -> list[str]:
+    """The columns with a NaN or an infinity: what can't be computed is null."""
+    numbers = estimates.select(pl.col(pl.Float64, pl.Float32).is_finite().all())
+    return [column.name for column in numbers if column.item() is False]
+
+
 def _refuse_misfits(blocks: Sequence[Any], estimates: pl.DataFrame, file: Path) -> None:
     """Refuse tables with rows of another length, charts without numbers, and estimates without their columns."""
     tables, charts = ([block for block in blocks if (block.type == "chart") is drawn] for drawn in (False, True))
@@ -114,8 +120,7 @@ def _refuse_misfits(blocks: Sequence[Any], estimates: pl.DataFrame, file: Path) 
     if estimates.width and not set(estimates.columns) >= _NEEDED:
         problem = "its results were written by another version of palpate, or are damaged"
         raise RunError(problem, file=file.with_suffix(".parquet"), hint=_AGAIN)
-    numbers = estimates.select(pl.col(pl.Float64).is_finite().all())  # what can't be computed is null
-    wrong += [column.name for column in numbers if column.item() is False]
+    wrong += _not_finite(estimates)
     if ragged or wrong:
         raise RunError("the file is damaged", file=file if ragged else file.with_suffix(".parquet"), hint=_AGAIN)
 
@@ -168,7 +173,11 @@ class RunDirectory:
         manifest = self._read_json("manifest.json")
         file = self.path / "manifest.json"
         if not isinstance(manifest, dict) or manifest.get("schema") != SCHEMA:
-            raise RunError("this run was written by another version of palpate", file=file, hint="run the audit again")
+            problem, hint = (
+                "this run was written by another version of palpate",
+                "run the audit again with another --out",
+            )
+            raise RunError(problem, file=file, hint=hint)
         if not _is_manifest(manifest):
             raise RunError("the file is damaged", file=file, hint=_AGAIN)
         return manifest
@@ -186,7 +195,7 @@ class RunDirectory:
         """Rename a manifest that can't be read, so that the run is started anew; scores are in the cache."""
         try:
             found = parse_json((self.path / "manifest.json").read_text(encoding="utf-8"))
-            damaged = not _is_manifest(found)
+            damaged = not isinstance(found, dict) or (found.get("schema") == SCHEMA and not _is_manifest(found))
         except OSError:
             return
         except ValueError:
@@ -291,6 +300,9 @@ class RunDirectory:
 
     def write_result(self, result: AuditResult) -> None:
         """Estimates, blocks and findings of one audit."""
+        if wrong := _not_finite(result.estimates):
+            problem = f"audit '{result.audit}' gave an estimate whose `{wrong[0]}` is not a finite number"
+            raise RunError(problem, file=self.path, hint="give null, with a `reason`, where there is no number")
         self._write_frame(f"results/{result.audit}.parquet", result.estimates)
         if result.replicates is not None:
             self._write_frame(f"results/{result.audit}.replicates.parquet", result.replicates)

@@ -85,15 +85,22 @@ def forecast(model: Model, n_texts: int, n_characters: int) -> Forecast | None:
 
 
 def samples_of(cohort: Cohort) -> Iterator[Cohort]:
-    """Two samples of whole patients, the smaller one part of the larger; none if there are few cases."""
+    """Two samples of whole patients, the smaller one part of the larger; none if there are few cases.
+
+    One alone, where a patient has so many cases that both would be the same.
+    """
     if len(cohort) <= FEW_CASES:
         return
     patients = cohort.patients
     rank = np.random.default_rng(0).permutation(int(patients.max()) + 1)[patients]
     order = np.argsort(rank, kind="stable")
     csr = cohort.y.tocsr()
+    before = 0
     for n in SAMPLES:
         rows = np.sort(order[rank[order] <= rank[order[n - 1]]])
+        if len(rows) <= before:
+            continue
+        before = len(rows)
         yield replace(cohort, cases=cohort.cases[rows], y=csr[rows].tocsc())
 
 
@@ -127,7 +134,7 @@ def _line(sizes: Sequence[int], values: Sequence[float], n: int) -> float:
     """Where the line through the last two values is at `n`; it neither falls, nor begins below 0."""
     steepest = values[-1] / sizes[-1]
     slope = steepest
-    if len(sizes) > 1:
+    if len(sizes) > 1 and sizes[-1] > sizes[-2]:
         slope = min(max((values[-1] - values[-2]) / (sizes[-1] - sizes[-2]), 0.0), steepest)
     return values[-1] + slope * (n - sizes[-1])
 

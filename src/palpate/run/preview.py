@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palpate.cases.edits import Ints
-from palpate.errors import LimitReached, PalpateError
+from palpate.errors import InputError, LimitReached, PalpateError
 from palpate.models import Model
 from palpate.results import AdaptiveAudit, Audit, ModelPredictions, Plan, Predictions
 from palpate.run.checks import cases_with_images
@@ -75,9 +75,9 @@ def _from_samples(
     """What samples of the cases tell about the run; None where there are few cases, or too few in the samples."""
     seen: list[tuple[int, RunPreview]] = []
     for some in samples_of(job.cohort):
-        with suppress(PalpateError):  # such as an audit that finds too few cases
+        with suppress(InputError):  # an audit that finds too few cases; what a model does wrong is told
             seen.append((len(some), _look(replace(job, cohort=some), members, cache, progress)))
-    if not seen:
+    if len(seen) < 2:  # one alone does not tell what grows with the cases
         return None
     found = drawn_out(seen, len(job.cohort), {member.spec.name: member.model for member in members})
     found.n_cases, found.n_patients = len(job.cohort), job.cohort.n_patients

@@ -36,7 +36,7 @@ from palpate.models.options import digest, parse_options
 from palpate.train.cards import CARD_FILE, card_text, choose_threshold, describe_cohort, make_card, measure
 from palpate.train.notes import check_patients
 from palpate.train.options import FitTask, Kind, Option, Progress, TrainOptions, TrainStep, describe
-from palpate.train.resume import TRAINING, open_job
+from palpate.train.resume import TRAINING, MemoryRanOut, open_job
 
 __all__ = [
     "KINDS",
@@ -141,6 +141,8 @@ def train(
                 _train_one(kind, chosen, own, split, folder, task, about=about, job=job)
                 if not keep:
                     shutil.rmtree(task.scratch)
+    except MemoryRanOut:
+        raise
     except (InputError, ValueError):  # trying again with the same cohort and options can't succeed
         shutil.rmtree(out / TRAINING)
         raise

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from palpate.errors import ConfigError
 from palpate.models.devices import Device, device_named, is_out_of_memory
 from palpate.train.options import Progress, TorchOptions, TrainStep
-from palpate.train.resume import ResumeState, TrainingFiles
+from palpate.train.resume import MemoryRanOut, ResumeState, TrainingFiles
 
 Ints = NDArray[np.int64]
 _POOL = 32
@@ -156,16 +156,20 @@ class Training(ABC):
         self._end_epoch(stage, len(batches))
 
     def _tried(self, rows: Ints) -> dict[str, float] | None:
-        """A step, or what to do where it needs more memory than there is: a smaller batch is another training."""
+        """A step, or what to do where it needs more memory than there is: with other options it is another training."""
         try:
             return self._step(rows)
         except RuntimeError as error:
             if not is_out_of_memory(error):
                 raise
             smaller = next((name for name in _SMALLER if hasattr(self._options, name)), _SMALLER[-1])
-            raise ConfigError(
+            ways = [f"a lower `{smaller}`"]
+            if self.computes_on.kind != "cpu":
+                ways += ["`dtype: bfloat16`"] * (self._options.dtype != "bfloat16") + ["`device: cpu`"]
+            raise MemoryRanOut(
                 f"the memory of {self.device} ran out in a step of {len(rows)} training examples",
-                hint=f"lower `{smaller}`, set `dtype` to bfloat16, or `device` to cpu",
+                hint=f"free some and go on with --resume, or start a new training in another folder with "
+                f"{' or '.join(ways)}",
             ) from error
 
     def _step(self, rows: Ints) -> dict[str, float] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -10,10 +11,15 @@ from typing import Any
 
 from palpate.errors import ConfigError, parse_json
 from palpate.files import replacing, write_atomically
+from palpate.models.devices import is_out_of_memory
 
 TRAINING = ".training"
 """The folder in OUT for the files of an unfinished training."""
 _AGAIN = "remove the folder and train again"
+
+
+class MemoryRanOut(ConfigError):
+    """A training needs more memory than there is now; what it has learned is kept for `--resume`."""
 
 
 def open_job(out: Path, job: str, *, resume: bool, finished: Sequence[str | None] = ()) -> None:
@@ -24,7 +30,7 @@ def open_job(out: Path, job: str, *, resume: bool, finished: Sequence[str | None
     if out.exists() and not out.is_dir():
         raise ConfigError("is a file, not a folder", file=out, hint="choose another folder")
     note = out / TRAINING / "job.json"
-    if out.is_dir() and any(out.iterdir()):
+    if out.is_dir() and any(each != note.parent or note.is_file() for each in out.iterdir()):
         if not resume:
             hint = "choose another folder, or continue an interrupted training with --resume"
             raise ConfigError("the folder is not empty", file=out, hint=hint)
@@ -37,6 +43,8 @@ def open_job(out: Path, job: str, *, resume: bool, finished: Sequence[str | None
                 file=out,
                 hint="resume with those, or choose an empty folder",
             )
+    elif note.parent.is_dir():  # without its note, nobody can tell what was trained
+        shutil.rmtree(note.parent)
     write_atomically(note, json.dumps({"job": job}) + "\n")
 
 
@@ -120,7 +128,15 @@ class TrainingFiles:
 
         try:
             content = torch.load(self._home / name, map_location=self._device, weights_only=True)
+        except MemoryError:
+            raise
         except Exception as error:  # whatever torch meets in a damaged file
+            if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
+                raise
+            if is_out_of_memory(error):
+                problem = f"the memory of {self._device} ran out while the file was read"
+                hint = "free some and go on with --resume"
+                raise MemoryRanOut(problem, file=self._home / name, hint=hint) from error
             raise ConfigError("the file is missing or damaged", file=self._home / name, hint=_AGAIN) from error
         if not isinstance(content, dict):
             raise ConfigError("the file is damaged", file=self._home / name, hint=_AGAIN)
