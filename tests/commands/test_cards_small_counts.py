@@ -16,10 +16,12 @@ from hypothesis import strategies as st
 
 from palpate.commands.audit import audit
 from palpate.commands.cards import read_model_card, write_model_card
+from palpate.commands.cards.recalibration import read_card, write_card
 from palpate.report.cards.audited import Run
 from palpate.report.cards.entries import Statement
 from palpate.report.cards.measured import measure
 from palpate.report.cards.small import SmallCounts
+from palpate.report.committee import digest
 from palpate.results import Chart
 from palpate.run.directory import RunDirectory
 
@@ -126,6 +128,20 @@ def test_sentences() -> None:
         ("Of the audited cases, 2 of 40 notes and 0 of 31 patients stand in training.",
          "Of the audited cases, fewer than 5 of 40 notes and 0 of 31 patients stand in training."),
         ("only 1 case of one class", "fewer than 5 cases of one class"),
+        ("only 1 case has it", "fewer than 5 cases have it"),
+        ("3 predictions at or after the event do not count.",
+         "fewer than 5 predictions at or after the event do not count."),
+        ("1 prediction at or after the event does not count; 1 stay has no other and is left out",
+         "fewer than 5 predictions at or after the event do not count; "
+         "fewer than 5 stays have no other and are left out"),
+        ("2 charts have no evidence", "fewer than 5 charts have no evidence"),
+        ("200 cases from 3 patients", "200 cases from fewer than 5 patients"),
+        ("1 to 4 notes", "fewer than 5 notes"),
+        ("2 to 40 notes", "fewer than 5 to 40 notes"),
+        ("up to 3 notes", "fewer than 5 notes"),
+        ("2 of 3 patients", "fewer than 5 patients"),
+        ("0 of 3 patients", "0 of fewer than 5 patients"),
+        ("at least 1 case is needed; a method needs 2 patients; 0.3 to 4 events; 5 to 40 notes", None),
         ("3 audited notes (1.0%) are short", "fewer than 5 audited notes are short"),
         ("298 of 300 cases", "all but fewer than 5 of 300 cases"),
         ("no interval: fewer than 2 patients with or without the label", None),
@@ -149,6 +165,80 @@ def test_no_withheld_count_follows_from_the_others(sizes: list[int]) -> None:
     assert all(shown in (None, n) for n, shown in zip(sizes, told, strict=True))
     assert all(n in gone for n in sizes if 0 < n < 5)
     assert len(gone) != 1 or sum(n > 0 for n in sizes) == 1
+
+
+def test_a_table_1_that_withholds_nothing_does_not_stop_it() -> None:
+    """4 of gender f among 104 with a score: 104 less the 100 of gender m would tell them."""
+    rows = [
+        Statement(
+            "", "", {"name": "auroc", "label": "y", **({"group": group} if group else {}), "n": n, "n_positive": 0}
+        )
+        for group, n in (("gender=f", 4), ("gender=m", 100), ("", 104))
+    ]
+    for withheld in (None, "withheld"):
+        lines = {"characteristic": ["gender"] * 2, "value": ["f", "o"], "reason": [None, withheld]}
+        small = SmallCounts({}, pl.DataFrame(lines, schema_overrides={"reason": pl.String}))
+        assert [dict(each.number or {})["n"] for each in small.told(rows)] == [None, None, 104]
+
+
+def test_positives_that_table_1_withholds_in_one_of_several_cohorts() -> None:
+    lines = {"part": ["a", "b"], "characteristic": ["died"] * 2, "value": ["events"] * 2, "reason": ["withheld", None]}
+    small = SmallCounts({}, pl.DataFrame(lines))
+    cohorts = [{"name": name, "n": 100, "n_patients": 60, "n_labels": 1,
+                "labels": [{"name": "died", "n_positive": 8}]} for name in "ab"]  # fmt: skip
+    measured = measure(Run({"cohorts": cohorts}, [], "m", pl.DataFrame(lines)), {})
+    told = " ".join(each.text for statements in measured.values() for each in statements)
+    assert small.positives("died", 8, 100) == "withheld"
+    assert "died withheld" in told
+    assert "died 8" not in told
+
+
+def test_who_was_audited_of_a_committee_has_no_small_count() -> None:
+    made = digest({"cohorts": [{"name": "ward 3 notes", "n": 200, "n_patients": 3}]}, [])
+    assert made.cohorts == ("ward 3 notes: 200 cases of fewer than 5 patients",)
+
+
+def recalibrated(folder: Path, shared: int) -> Path:
+    """50 patients of 4 cases in each of two splits; `rare` are all cases of two patients of each."""
+    rng, n = np.random.default_rng(0), 400
+    patient = [f"{'vt'[k // 200]}{k % 200 // 4}" for k in range(n)]
+    patient = [
+        f"v{k % 200 // 4}" if k >= 200 and k % 200 // 4 in range(2, 2 + shared) else patient[k] for k in range(n)
+    ]
+    died, rare = rng.random(n) < 0.4, np.arange(n) % 200 < 8
+    p = np.clip(0.4 + 0.2 * died + rng.normal(0, 0.15, n), 0.01, 0.99)
+    cases = {"id": np.arange(n), "patient": patient, "split": ["validation"] * 200 + ["test"] * 200}
+    pl.DataFrame({**cases, "died": died.astype(int), "rare": rare.astype(int)}).write_csv(folder / "cases.csv")
+    pl.DataFrame({"id": np.arange(n), "died": p, "rare": p}).write_csv(folder / "m.csv")
+    config = {
+        "cohort": {"file": "cases.csv", "case": "id", "patient": "patient", "labels": ["died", "rare"]},
+        "models": {"m": "predictions:m.csv"},
+        "audits": {"data": {}, "recalibration": {"n_replicates": 100, "methods": ["intercept"]}},
+    }
+    (folder / "audit.yaml").write_text(yaml.safe_dump(config))
+    audit(folder / "audit.yaml", out=folder / "run")
+    return folder / "run"
+
+
+def test_the_card_of_a_recalibration_withholds_as_table_1(tmp_path: Path) -> None:
+    run = recalibrated(tmp_path, shared=2)
+    assert write_card(run, tmp_path / "card.json") == write_card(run, tmp_path / "card.md") == 2
+    card, text = json.loads((tmp_path / "card.json").read_text()), (tmp_path / "card.md").read_text()
+    died, rare = card["recalibrations"]
+    assert died["fitted_on"]["events"] > 50
+    assert rare["fitted_on"]["events"] == rare["tested_on"]["events"] == "withheld"
+    assert "a number (withheld) with the outcome; tested on 200 cases, a number (withheld) with it." in text
+    assert card["patients_in_both"] is None
+    assert card["withheld"] == ["patients_in_both"]
+    assert "- Fewer than 5 patients are in both splits, so that the gain looks larger than it is." in text
+    assert "2 patients" not in text + json.dumps(card)
+    manifest = json.loads((run / "manifest.json").read_text())
+    manifest["audits"]["data"]["smallest_cell"] = 1
+    (run / "manifest.json").write_text(json.dumps(manifest))
+    whole = read_card(run)
+    assert whole["patients_in_both"] == 2
+    assert "withheld" not in whole
+    assert whole["limits"][0].startswith("2 patients are in both splits")
 
 
 def test_a_card_is_still_data(run: Path, tmp_path: Path) -> None:

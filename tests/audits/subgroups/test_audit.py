@@ -132,6 +132,20 @@ def test_the_section_has_forest_charts_and_tables(result: AuditResult) -> None:
     assert "Fairness summaries" in titles
 
 
+def test_captions_say_what_is_corrected_together(result: AuditResult) -> None:
+    cohort, p = planted(worse=0.3)
+    whole = run(Subgroups(by=("gender",), family="run", **QUICK), cohort, {"m": p, "same": p})
+    for title in ("Each group against", "Models compared within groups"):
+        by_question, as_one = (
+            next(block.caption for block in each.blocks if block.title.startswith(title)) for each in (result, whole)
+        )
+        assert "over all comparisons of this audit." in as_one
+        assert "of a metric" not in as_one
+        assert "labels of a metric" in by_question
+    tested = whole.estimates.filter(pl.col("n_family").is_not_null(), pl.col("reference").is_not_null())
+    assert tested["n_family"].n_unique() == 1
+
+
 def test_a_reference_group_is_what_the_others_are_compared_with() -> None:
     cohort, p = planted(worse=0.3)
     result = run(Subgroups(by=("race", "gender"), reference=("race=a",), **QUICK), cohort, {"m": p})

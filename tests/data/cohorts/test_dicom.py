@@ -322,6 +322,21 @@ def test_a_compression_that_nobody_decodes_is_counted(tmp_path: Path) -> None:
     assert (step.n_dropped, step.reason) == (2, "no installed decoder reads it")
 
 
+def test_an_encoding_of_a_maker_is_not_called_damaged(tmp_path: Path) -> None:
+    """General Electric's own has a number that pydicom takes for no transfer syntax."""
+    write_film(tmp_path / "a.dcm", STORED)
+    film = pydicom.dcmread(write_film(tmp_path / "b.dcm", STORED))
+    content, ours = (tmp_path / "b.dcm").read_bytes(), pydicom.uid.UID("1.2.840.113619.5.2")
+    film.file_meta.TransferSyntaxUID = ours
+    film.save_as(tmp_path / "head.dcm", implicit_vr=False, little_endian=True)
+    head = (tmp_path / "head.dcm").read_bytes()
+    (tmp_path / "head.dcm").unlink()
+    (tmp_path / "b.dcm").write_bytes(head[: _body(head)] + content[_body(content) :])
+    assert pydicom.dcmread(tmp_path / "b.dcm").file_meta.TransferSyntaxUID == ours
+    dropped = {step.name: step.n_dropped for step in build_dicom(tmp_path).flow if step.n_dropped}
+    assert dropped == {"films whose compression can be decoded": 1}
+
+
 def _body(content: bytes) -> int:
     """Where the header of a file ends and the film begins."""
     return 144 + int.from_bytes(content[140:144], "little")

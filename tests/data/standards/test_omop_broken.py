@@ -11,6 +11,7 @@ import pytest
 
 from palpate.commands.build import build_cohort
 from palpate.data.hospitals.databases import _refusal, _with_password, _without_password
+from palpate.data.hospitals.omop import shown
 from palpate.errors import ConfigError, InputError
 from tests.data.standards.omop_files import Row, Tables, hospital, note, period, person, write
 
@@ -125,6 +126,20 @@ def test_a_string_with_a_password_is_not_quoted(source: str, kind: str, tmp_path
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("host=127.0.0.1 user=me password=s3cret", "database"),
+        ("host=127.0.0.1 user=me password=s3cret://x", "database"),
+        ("postgresql:/me:s3cret@host/omop", "database"),
+        ("POSTGRESQL://me:s3cret@host/omop", "postgresql database"),
+        ("jdbc:sqlserver://db;password=s3cret", "jdbc:sqlserver database"),
+    ],
+)
+def test_what_may_be_said_of_an_address(source: str, told: str) -> None:
+    assert shown(source) == told
+
+
 @pytest.mark.parametrize("kind", ["postgresql", "mssql"])
 def test_a_server_that_does_not_answer(kind: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """At once, without a driver's own lines, and with the hint for this kind of database."""
@@ -148,6 +163,7 @@ def test_a_server_that_does_not_answer(kind: str, tmp_path: Path, capfd: pytest.
             "postgresql://host/base?user=me&sslmode=require",
             "p@s",
         ),
+        ("postgresql://me@host/base?password=a+b%2Bc", "postgresql://me@host/base", "a+b+c"),
         ("postgresql://me:own@one,two:5433/base", "postgresql://me@one,two:5433/base", "own"),
     ],
 )

@@ -165,6 +165,7 @@ class Subgroups:
             few=found.few,
             level=self.level,
             correction=self.correction,
+            family=self.family,
             thresholds=threshold,
             margins=margins_with(self.margins),
             odd=incomparable_scores(cases.y_score, plan.labels, predictions, decisions_count=False, known=cases.known)

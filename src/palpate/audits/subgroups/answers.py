@@ -54,6 +54,8 @@ class SubgroupAnalysis:
     """(label, group): why nothing can be said."""
     level: float
     correction: str
+    family: str
+    """Which comparisons are corrected together: those of a question, or all of the run."""
     thresholds: Thresholds
     margins: Mapping[str, float]
     odd: Mapping[tuple[str, str], str]

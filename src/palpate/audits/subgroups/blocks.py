@@ -234,10 +234,13 @@ def _difference_table(analysis: SubgroupAnalysis) -> Table:
     wanted = (*RANKING, *DECISIONS, "brier", "oe_ratio", "calibration_in_the_large", *RISKS_COMPARED)
     references = {contrast.reference for contrast in analysis.contrasts}
     found = [row for row in analysis.estimates if row.reference in references and row.metric in wanted]
+    over = (
+        "over the groups, models and labels of a metric; those of AUROC and sensitivity, which answer questions, hold "
+        "for all questions of this audit together"
+    )
     return table(
         f"Each group against {comparison_words(analysis)}",
-        f"p-values and intervals are corrected ({analysis.correction}) over the groups, models and labels of a metric; "
-        "those of AUROC and sensitivity, which answer questions, hold for all questions of this audit together. "
+        f"p-values and intervals are corrected ({analysis.correction}) {_over(analysis, over)}. "
         "By metric, the largest loss first.",
         columns("Model", "Label", "Group", "Against", "Metric", *DIFFERENCE),
         [
@@ -248,13 +251,18 @@ def _difference_table(analysis: SubgroupAnalysis) -> Table:
     )
 
 
+def _over(analysis: SubgroupAnalysis, question: str) -> str:
+    """What is corrected together: with `family: run` everything, whatever the question."""
+    return "over all comparisons of this audit" if analysis.family == "run" else question
+
+
 def _model_table(analysis: SubgroupAnalysis) -> Table:
     found = [row for row in analysis.estimates if row.reference in analysis.models]
     names = {**METRIC_NAMES, MODEL_GAP: "Difference of AUROC to the others"}
     return table(
         "Models compared within groups",
-        f"Paired on the same resampled patients; corrected ({analysis.correction}) over the groups, pairs and labels "
-        "of a metric.",
+        f"Paired on the same resampled patients; corrected ({analysis.correction}) "
+        f"{_over(analysis, 'over the groups, pairs and labels of a metric')}.",
         columns("Models", "Label", "Group", "Metric", *DIFFERENCE),
         [
             (f"{row.model} − {row.reference}", row.label, row.group, names[row.metric], *difference_cells(row))

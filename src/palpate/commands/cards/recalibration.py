@@ -16,7 +16,7 @@ import polars as pl
 from palpate import __version__
 from palpate.errors import ConfigError, RunError, closest
 from palpate.files import write_atomically
-from palpate.report.cards.small import SmallCounts
+from palpate.report.cards.small import WITHHELD, SmallCounts
 from palpate.results import METRIC_NAMES
 from palpate.run.directory import RunDirectory
 
@@ -65,7 +65,8 @@ def read_card(run: Path, *, models: Sequence[str] = ()) -> dict[str, Any]:
             raise ConfigError(
                 f"--model {model}: there is no such model", hint=closest(model, known, all_are="they are")
             )
-    result = directory.read_result(AUDIT)
+    result, small = directory.read_result(AUDIT), SmallCounts(manifest, directory.read_table("data", "table1"))
+    shared = result.provenance["n_shared_patients"]
     chosen = maps.filter(pl.col("model").is_in(list(models))) if models else maps
     pairs = chosen.select("model", "label").unique(maintain_order=True).rows()
     return {
@@ -77,14 +78,20 @@ def read_card(run: Path, *, models: Sequence[str] = ()) -> dict[str, Any]:
             "cases": result.provenance["n_test"],
             "patients": result.provenance["n_test_patients"],
         },
-        "patients_in_both": result.provenance["n_shared_patients"],
+        "patients_in_both": None if small.few(shared) else shared,
+        **({"withheld": ["patients_in_both"]} if small.few(shared) else {}),
         "level": result.provenance["level"],
         "net_benefit_range": result.provenance["net_benefit"],
-        "recalibrations": [
-            _entry(maps, result.estimates, model, label, SmallCounts(manifest)) for model, label in pairs
-        ],
-        "limits": list(LIMITS),
+        "recalibrations": [_entry(maps, result.estimates, model, label, small) for model, label in pairs],
+        "limits": [*_shared_words(shared, small), *LIMITS],
     }
+
+
+def _shared_words(n: int, small: SmallCounts) -> list[str]:
+    """The limit that patients of both splits make; few are not counted."""
+    who = f"Fewer than {small.smallest} patients are" if small.few(n) else f"{n:,} patients are"
+    who = "1 patient is" if n == 1 and not small.few(n) else who
+    return [f"{who} in both splits, so that the gain looks larger than it is."] if n else []
 
 
 def _entry(maps: pl.DataFrame, estimates: pl.DataFrame, model: str, label: str, small: SmallCounts) -> dict[str, Any]:
@@ -150,16 +157,14 @@ def _markdown(card: dict[str, Any]) -> str:
     ]
     for entry in card["recalibrations"]:
         lines += ["", f"## {entry['model']}, {entry['label']}", "", *_entry_lines(entry, card["net_benefit_range"])]
-    shared = card["patients_in_both"]
-    limits = list(card["limits"])
-    if shared:
-        limits.insert(0, f"{shared:,} patients are in both splits, so that the gain looks larger than it is.")
-    return "\n".join([*lines, "", "## Limits", "", *(f"- {limit}" for limit in limits), ""])
+    return "\n".join([*lines, "", "## Limits", "", *(f"- {limit}" for limit in card["limits"]), ""])
 
 
 def _counted(events: int | str) -> str:
     """A number, or what is said instead of a small one."""
-    return events if isinstance(events, str) else f"{events:,}"
+    if isinstance(events, int):
+        return f"{events:,}"
+    return "a number (withheld)" if events == WITHHELD else events
 
 
 def _entry_lines(entry: dict[str, Any], benefit: Sequence[float]) -> list[str]:

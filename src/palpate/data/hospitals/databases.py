@@ -17,7 +17,7 @@ import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
-from urllib.parse import parse_qs, quote, unquote, urlsplit, urlunsplit
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 import polars as pl
 
@@ -37,6 +37,7 @@ _CONNECTION = re.compile(
     r"://|^(?:jdbc:|odbc:)*(?:postgres|mssql|sqlserver|mysql|oracle)[\w+]*:|\b(?:password|pwd)\s*=", re.IGNORECASE
 )
 """What tells an address, or a string with which other programs connect, from the name of a file."""
+_SCHEME = re.compile(r"(?:jdbc:|odbc:)*[a-z][a-z0-9+.-]*(?=://)", re.IGNORECASE)
 _DATES = ("date", "datetime", "datetime2", "smalldatetime", "datetimeoffset")
 _EXACT = ("numeric", "decimal")
 _PROBLEMS = (
@@ -56,8 +57,9 @@ def is_address(source: str) -> bool:
 
 
 def scheme(address: str) -> str:
-    """What an address begins with."""
-    return address.partition("://")[0].lower()
+    """What an address begins with; nothing of a string of another kind, which may be a password."""
+    found = _SCHEME.match(address)
+    return "" if found is None else found[0].lower()
 
 
 def check_address(address: str) -> None:
@@ -300,7 +302,8 @@ def _without_password(address: str) -> tuple[str, str | None]:
     login, at, host = parts.netloc.rpartition("@")
     netloc = login.partition(":")[0] + at + host
     asked = [part for part in parts.query.split("&") if part and not part.lower().startswith("password=")]
-    named = parse_qs(parts.query).get("password", [None])[0]
+    given = (part.partition("=") for part in parts.query.split("&"))
+    named = next((unquote(value) for key, _, value in given if key == "password"), None)  # libpq: `+` is no blank
     own = named if parts.password is None else unquote(parts.password)
     query = f"?{'&'.join(asked)}" if asked else ""
     return f"{parts.scheme}://{netloc}{parts.path}{query}", own or os.environ.get(PASSWORD) or None

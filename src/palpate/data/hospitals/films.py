@@ -121,10 +121,13 @@ def _named(path: Path) -> bool:
 
 
 def _lacking(stream: BinaryIO, header: Any) -> str | None:
-    """What is wrong with the pixels, at which reading stopped; of a deflated file, the header alone can tell."""
+    """What is wrong with the pixels, at which reading stopped.
+
+    Of a deflated file, and of a maker's own encoding, the header alone can tell.
+    """
     meta = getattr(header, "file_meta", {})
     syntax = meta.get("TransferSyntaxUID") if meta else None
-    if syntax is not None and syntax.is_deflated:
+    if syntax is not None and (not syntax.is_transfer_syntax or syntax.is_deflated):
         return None if "Rows" in header else "no pixels"
     if stream.read(4) not in _PIXELS:
         return "no pixels"
@@ -179,6 +182,8 @@ def _is_decoded(header: Any) -> bool:
 
     meta = getattr(header, "file_meta", {})
     syntax = meta.get("TransferSyntaxUID") if meta else None
+    if syntax is not None and not syntax.is_transfer_syntax:  # a maker's own, of which pydicom knows nothing
+        return False
     if syntax is None or not syntax.is_compressed or syntax.is_deflated:
         return True
     try:

@@ -159,7 +159,7 @@ def _deeper(folder: Path, table: SourceTable) -> Path | None:
 def shown(source: Source) -> Source:
     """What may be said of a source: of an address, neither user nor password."""
     text = str(source)
-    return f"{scheme(text)} database" if is_address(text) else source
+    return f"{scheme(text)} database".lstrip() if is_address(text) else source
 
 
 def is_table(source: Source) -> bool:

@@ -104,7 +104,7 @@ def _test_data(run: Run, only: Sequence[str] | None = None) -> tuple[Statement, 
 
 
 def _positives(run: Run, label: Mapping[str, Any], cohort: Mapping[str, Any]) -> str:
-    few = run.small.positives(label["name"], label["n_positive"], cohort["n"], several=len(run.cohorts) > 1)
+    few = run.small.positives(label["name"], label["n_positive"], cohort["n"])
     told = few or f"{typeset.integer(label['n_positive'])} ({_share(label, cohort)})"
     return f"{label['name']} {told}"
 

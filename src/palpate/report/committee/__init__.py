@@ -67,7 +67,7 @@ def digest(manifest: Mapping[str, Any], results: Sequence[AuditResult], table1: 
     by_name = {result.audit: result for result in results}
     made = f"Run {str(manifest.get('id'))[:8]}, {str(manifest.get('created'))[:10]}, palpate {manifest.get('palpate')}"
     cohorts = [
-        f"{each['name']}: {each['n']:,} cases of {each['n_patients']:,} patients"
+        f"{each['name']}: " + small.sentence(f"{each['n']:,} cases of {each['n_patients']:,} patients")
         for each in manifest.get("cohorts") or []
     ]
     found = {(audit, block.title): block for audit, result in by_name.items() for block in result.blocks}
